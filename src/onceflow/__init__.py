@@ -5,7 +5,7 @@ The names here are what a first program needs. Each other subject has a module, 
 - `actors`: what the methods of an actor may do, and how tasks take it
 - `errors`: everything that onceflow raises
 - `fibers`: what fibers await: calls, children, timeouts
-- `handlers`: what becomes of a task that raises
+- `handlers`: responses to a task that raises
 - `loops`: what loops give and take
 - `queues`: limits on what runs at the same time
 - `runs`: leaving, finding, explaining, repeating and forgetting runs

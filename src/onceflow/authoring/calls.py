@@ -1,4 +1,5 @@
-"""Calls: what a node of a graph calls, and with what. Opaque to core; made when a graph is built, read when it runs."""
+"""Calls: the function that a node of a graph calls, and its arguments. Opaque to core; made when a graph is built, read
+when it runs."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ class Call(msgspec.Struct, eq=False):
     _recorded: str = ""
     """The version that was stored, if it was."""
     _stored_metadata: str | None = None
-    """For those who read the graph without its code."""
+    """For readers of the graph without its code."""
     settings: Settings = None  # type: ignore[assignment]
     """Those of the task. Looked at so often that they are kept here, like what follows."""
     slots: tuple[Slot, ...] = ()
@@ -63,7 +64,7 @@ class Call(msgspec.Struct, eq=False):
     def __post_init__(self) -> None:
         task = self.task
         self.slots = self.template.slots
-        if hasattr(task, "core_options"):  # else it is no task, which is told when it is used
+        if hasattr(task, "core_options"):  # else it is no task, which is reported when it is used
             options = task.core_options
             self.settings, self.is_async = task.settings, task.is_async
             self.guarded = options.guards or options.transaction

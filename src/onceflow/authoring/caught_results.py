@@ -1,4 +1,4 @@
-"""What is bound behind the result of a graph whose task was asked to catch errors."""
+"""The node behind the result of a graph whose task has `catch=True`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes that wait: for an event that somebody sends to the run, or for a moment. No worker carries them out."""
+"""Nodes that wait: for an event that is sent to the run, or for a moment. No worker runs them."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def wait_event(
     default: T = _MISSING,
     after: Sequence[Any] = (),
 ) -> T:
-    """A node whose output is an event: what somebody sends to the run under this key with `send_event`, before or after
-    the wait has begun. Events under one key are given to those who wait in the order in which they were sent, each to
+    """A node whose output is an event: what is sent to the run under this key with `send_event`, before or after the
+    wait has begun. Events under one key are given to the waiting nodes in the order in which they were sent, each to
     one. Nothing is held while it waits.
 
     `type` is what the payload has to be, or has to be made of: a dict fits a dataclass. If the wait is in the graph
@@ -75,7 +75,7 @@ def wait_event(
 
 @task.pure(name="event")
 def taken(event: Any, wait: Wait) -> Any:
-    """An event as it was waited for, if nobody could know that when it was sent. Raises `EventRefused`."""
+    """An event as it was waited for, if that was unknown when it was sent. Raises `EventRefused`."""
     if isinstance(event, EventTimedOut) and wait.default is not None:
         return packed_outputs.unpack(wait.default)
     try:
@@ -134,7 +134,7 @@ def _waiting(wait: Wait, after: Sequence[Any]) -> AnyTask[..., Any]:
 
 @functools.lru_cache(maxsize=256)
 def waiting_task(wait: Wait) -> AnyTask[..., Any]:
-    """The task of nodes that wait for this. Whoever wakes many runs asks for the same again and again."""
+    """The task of nodes that wait for this. Waking many runs asks for the same again and again."""
     base: AnyTask[..., Any] = _sleep if wait.key is None else _event
     made = _with_options(base, {**base._given, "wait": wait})
     made._remade = waiting_task, (wait,)
@@ -143,7 +143,7 @@ def waiting_task(wait: Wait) -> AnyTask[..., Any]:
 
 @functools.lru_cache(maxsize=256)
 def packed_late(key: str, seconds: float) -> bytes:
-    """What a wait gives whose event has not come in time, if that is to be told by somebody else."""
+    """What a wait gives whose event has not come in time, if that is reported elsewhere."""
     return packed_outputs.dump(EventTimedOut("wait_event", key, seconds))
 
 

@@ -1,4 +1,4 @@
-"""What tasks and workflows have in common: they stand in the place of a function and look like it."""
+"""Base of tasks and workflows: they replace a function and look like it."""
 
 from __future__ import annotations
 

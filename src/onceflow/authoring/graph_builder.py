@@ -1,4 +1,4 @@
-"""Building: from the node a user holds to the graph that core runs.
+"""Building: converts the node that a user holds to the graph that core runs.
 
 The graph is walked from its result backwards, each node after those it reads, in the order of the arguments: so the
 same program gives the same graph with the same ids. No recursion: a chain may be as long as memory allows.
@@ -164,7 +164,7 @@ class _Reading:
         node = self.node
         taken = node._snapshot
         if taken is not None:
-            if secrets.MARK in taken.payload:  # sealed by somebody who did not know for whom
+            if secrets.MARK in taken.payload:  # sealed before its home was known
                 taken = snapshot.take(_arguments(node))
             return Template(
                 self._slots(taken.handles),

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 def check(node: object) -> Graph:
     """Finds out, without running anything, whether every task of the graph could start without risking exactly-once.
 
-    Returns the graph, whose `nodes` tell id, task, options and edges of each task in the order in which they can run.
+    Returns the graph, whose `nodes` give id, task, options and edges of each task in the order in which they can run.
     Raises `UnsafeGraph`, which names the tasks that could not start, draws why, and proposes which tasks to save. `run`
     does the same before it starts.
 

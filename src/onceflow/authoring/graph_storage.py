@@ -2,7 +2,7 @@
 
 Two things are stored differently. The *arguments* are stored as they were: a run goes on with what it was given. The
 *code* is stored as a name wherever it can be imported (`stored_tasks`), so a run goes on with the code that exists now,
-and a fixed function mends a failed run. `Stored` tells of which nodes the code is no longer what it was.
+and a fixed function mends a failed run. `Stored` lists the nodes whose code has changed since.
 
 What a graph's digest is made of (names, options that core knows, parts, fingerprints) comes back as it was, whatever
 the decorators say now. What core does not know (the rollback function, the delays of retries, cpus) comes from the code
@@ -322,8 +322,8 @@ def _remember(memory: dict[K, V], key: K, value: V) -> None:
 
 def renew(stored: bytes, graphs: Iterable[Graph]) -> None:
     """Gives graphs that tasks have returned the code that exists now. They were pickled in a worker, with the tasks of
-    a script by value; if the present process runs that script (`stored` is the run's graph, which tells), the script's
-    own tasks take their place."""
+    a script by value; if the present process runs that script (`stored` is the run's graph, which shows that), the
+    script's own tasks take their place."""
     known = _known.get(stored)
     definition = _open(stored) if known is None else known.definition
     for graph in graphs if definition.main else ():
@@ -338,7 +338,7 @@ def renew(stored: bytes, graphs: Iterable[Graph]) -> None:
 
 
 def is_of_script(stored: bytes) -> bool:
-    """Whether it has tasks that belong to somebody's `__main__`."""
+    """Whether it has tasks that belong to a `__main__`."""
     return bool(_open(stored).main)
 
 
@@ -368,7 +368,7 @@ def _restore(workflow: _Workflow) -> BoundWorkflow:
 
 
 def decode_structure(stored: bytes) -> Graph:
-    """The graph of these bytes without code and arguments: for those who only look at a run, perhaps long after its
+    """The graph of these bytes without code and arguments: for inspection of a run, perhaps long after its
     code is gone."""
     definition = _open(stored)
     homes = [definition.homes[task.home] for task in definition.tasks]

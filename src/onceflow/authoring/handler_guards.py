@@ -148,7 +148,7 @@ def _in_transaction(settings: Settings, around: InForce, depth: int) -> InForce:
 
 
 class _Caught:
-    """An exception on its way to somebody who gets it as a value: unpickled, this is the exception, with its causes,
+    """An exception on its way to code that gets it as a value: unpickled, this is the exception, with its causes,
     whatever its class makes of its arguments."""
 
     __slots__ = ("_failure",)

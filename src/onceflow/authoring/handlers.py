@@ -1,10 +1,10 @@
-"""Handlers: what shall become of a task that raises, said once and used in many places.
+"""Handlers: responses to tasks that raise, defined once and used in many places.
 
 A handler names exceptions and says what to do about them. It is in force for the tasks that it is given to
 (`handlers=[...]`), for all that a workflow binds, and for everything in the graph that such a task returns. The
 innermost handler that covers an exception decides; it is asked after the task's own retry policy has come to its end.
 
-A decision is data. Who asks, and when, is a matter of `handler_guards`; what follows from it, of `core`.
+A decision is data. Asking for it is a matter of `handler_guards`; what follows from it, of `core`.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class Decision(msgspec.Struct, frozen=True):
 def retry(
     count: int, *, delay: float = 1.0, backoff: float = 2.0, max_delay: float = 300.0, jitter: float = 0.1
 ) -> Decision:
-    """Try again, if that has happened less than `count` times, whoever asked for it; otherwise the handlers further out
-    are asked. The delays are those of `RetryPolicy`, and as durable; an undoable task is undone before each new
-    attempt.
+    """Try again, if that has happened less than `count` times, whichever handler asked for it; otherwise the handlers
+    further out are asked. The delays are those of `RetryPolicy`, and as durable; an undoable task is undone before each
+    new attempt.
 
         flaky = handler(ConnectionError, retry(5, delay=0.5))
     """
@@ -98,7 +98,7 @@ class Handler(Wrapper):
         self.on = on
         """The exceptions that it covers."""
         self.do = do
-        """What it decides, or the function that decides."""
+        """The decision, or the function that decides."""
         if not isinstance(do, Decision):
             self._wrap(do)
 

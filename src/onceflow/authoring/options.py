@@ -107,9 +107,9 @@ class Settings(msgspec.Struct, frozen=True):
     until: float | None = None
     """The moment at which it must be done, with the graph that it returns, in seconds since 1970."""
     metadata: str | None = None
-    """What people say about it (`values.metadata`)."""
+    """Metadata that users attached (`values.metadata`)."""
     wait: Wait | None = None
-    """What it waits for, if no worker carries it out."""
+    """The event or moment that the node waits for, if no worker runs it."""
     writes: tuple[str, ...] = ()
     """The names of the task variables that it writes."""
     handlers: tuple[Handler, ...] = ()
@@ -123,7 +123,7 @@ class Settings(msgspec.Struct, frozen=True):
     priority: int = 0
     """Higher ones go first."""
     transaction: bool = False
-    """What it returns is a graph that is done as a whole, or taken back."""
+    """The task returns a graph that is done as a whole, or undone."""
     catch: int = 0
     """If not 0, its consumers get two parts, the value and the error; and the function returns a tuple of so many, or,
     with 1, just a value."""

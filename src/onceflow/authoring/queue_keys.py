@@ -1,4 +1,4 @@
-"""What a call counts under in its task's queue (`queue_key`): found out when the graph is built, from its arguments."""
+"""The key of a call in its task's queue (`queue_key`): computed from its arguments when the graph is built."""
 
 from __future__ import annotations
 
@@ -49,5 +49,5 @@ def _values(task: AnyTask[..., Any], arguments: Arguments) -> dict[str, Any]:
     if role is None:
         return task._shape.complete(args, kwargs)
     subject: AnyTask[..., Any] = task.function.task  # type: ignore[attr-defined]
-    item = args[0] if role.kind == "item" else args[0][0]  # who has a key runs by itself
+    item = args[0] if role.kind == "item" else args[0][0]  # an item with a key runs by itself
     return subject._shape.complete((item,), args[1])

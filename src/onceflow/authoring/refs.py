@@ -2,7 +2,7 @@
 
 A ref to a node is an edge like any other: what reads it gets a ref to the output instead of the output. A value that a
 program has put becomes a node as well, one that gives the value; so it is stored with the run's arguments, made again
-when it is lost, and freed when nobody needs it.
+when it is lost, and freed when it is no longer needed.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ MOST_RETRIES = 2**31 - 1
 class RetryPolicy(msgspec.Struct, frozen=True):
     """What happens when a task raises. `retry=3` is short for `retry=RetryPolicy(3)`.
 
-    The waiting is durable state, not a sleep in a worker: it outlives a crash and keeps nobody busy. An undoable task
-    is undone before each new attempt. Losing a worker is not a failure of the task and is not counted.
+    The waiting is durable state, not a sleep in a worker: it outlives a crash and keeps no worker busy. An undoable
+    task is undone before each new attempt. Losing a worker is not a failure of the task and is not counted.
 
         @task(retry=RetryPolicy(5, on=ConnectionError, delay=0.5, max_delay=30))
         def fetch(url: str) -> bytes: ...

@@ -1,4 +1,4 @@
-"""Signatures: does a call fit a function? Asked at every bind, so the answer is prepared once per function.
+"""Signatures: whether a call fits a function. Checked at every bind, so the check is prepared once per function.
 
 `inspect.Signature.bind` answers the same question fifty times slower; it is used only to say what is wrong.
 """

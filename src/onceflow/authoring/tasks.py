@@ -294,34 +294,34 @@ class PureDecorator:
 class TaskDecorator:
     """Makes a task of a function. Use it as `@task`, or with options as `@task(...)`.
 
-    By default a task is taken to change the world outside in a way that cannot be taken back: its output is saved, and
-    it starts only when nothing it builds on can change any more. Options say what is known to be milder:
+    By default a task is assumed to have an irrevocable effect outside: its output is saved, and it starts only when its
+    inputs can no longer change. Options relax that, and set the rest:
 
     - `checkpoint=False`: the output is not saved; if it is lost, the task runs again.
     - `deterministic=True`: equal inputs give equal outputs.
-    - `effect="none"`: nobody outside can see what it does; it may be run again or dropped at will. By default it is
+    - `effect="none"`: what it does is not visible outside; it may be run again or dropped at will. By default it is
       `"irrevocable"`; with a rollback function it is `"undoable"`.
-    - `rollback=fn`: what it does outside is taken back by `fn`, which is called with those of the task's parameters
+    - `rollback=fn`: its effect is undone by `fn`, which is called with those of the task's parameters
       that it declares, and with `output` (None if the task did not finish) and `key` if it declares them. Its `*args`
       and `**kwargs` get the other arguments, as they were given to `bind`.
     - `can_rollback=True`, as ExoFlow spells it: `effect="none"` without a rollback function.
     - `retry=3` or `retry=RetryPolicy(...)`: how often and how late it is repeated when it raises (never, by default).
-    - `num_returns=2`: it returns a tuple of two, whose parts can be passed on apart: `a, b = split.bind(text)`.
-    - `name="..."`: how people see it. By default the function's name.
+    - `num_returns=2`: it returns a tuple of two, whose parts can be passed on separately: `a, b = split.bind(text)`.
+    - `name="..."`: the name shown to users. By default the function's name.
     - `threads=True`: it runs in a thread, in a process that it shares with others: for functions that mostly wait, or
       that must share memory.
-    - `cpus=4`, `memory="2GiB"`: what it needs while it runs. Tasks of one host run at the same time only if what they
-      need is there for all of them; nobody holds a task to it. By default one core, nothing for functions that share a
-      process (async ones and threads), and no memory worth counting.
-    - `resources={"gpu": 1}`, `placement="spread"`: what else it needs of a Ray cluster, and where in it: spread over
-      the nodes, or on the one with this id.
+    - `cpus=4`, `memory="2GiB"`: resources that it needs while it runs. Tasks of one host run at the same time only if
+      there is enough for all of them; the limits are not enforced on a task. By default one core, nothing for functions
+      that share a process (async ones and threads), and no memory worth counting.
+    - `resources={"gpu": 1}`, `placement="spread"`: other resources that it needs of a Ray cluster, and its place there:
+      spread over the nodes, or on the one with this id.
     - `timeout=30`: seconds that one attempt may run; then it is stopped and counts as failed. `total_timeout=300`: the
       same for the whole task, with its retries and the delays between them; then it is not tried again.
-    - `worker_deaths=3`: it fails with `WorkerDied` when so many workers have died in a row while they ran it (10, or
-      what the engine was told). A death is no failure that `retry` counts.
-    - `handlers=[...]`: what shall become of it when it raises and is not tried again (`handler`). They are in force for
+    - `worker_deaths=3`: it fails with `WorkerDied` when three workers have died in a row while they ran it (default:
+      10, or as set for the engine). A death is no failure that `retry` counts.
+    - `handlers=[...]`: responses when it raises and is not tried again (`handler`). They are in force for
       everything in a graph that it returns, too.
-    - `metadata={"team": "sales"}`: what people who look at a run want to know about it (`TaskInfo.metadata`).
+    - `metadata={"team": "sales"}`: tags and notes, shown when a run is inspected (`TaskInfo.metadata`).
 
     `@task.pure` is short for a task without outside effect that is deterministic and not saved.
 

@@ -1,4 +1,4 @@
-"""Transactions: parts of a run that are done as a whole, or taken back.
+"""Transactions: parts of a run that are done as a whole, or undone.
 
 A transaction is a task that returns a graph (design 2.9): so it has an inside, and one result. What makes it a
 transaction is what happens when something inside fails for good (2.8).
@@ -54,7 +54,7 @@ def transaction(*function: Any, **given: Any) -> Any:
 
     If a task inside fails for good, every undoable task that has begun inside is undone, in reverse order, except for
     those that something irrevocable stands on. Then the transaction has failed as a whole: it is tried again as `retry`
-    says; then `handlers`, those around it and `catch=True` have a say; and if nobody takes it, the run fails. The
+    says; then `handlers`, those around it and `catch=True` have a say; and if none of them takes it, the run fails. The
     function is called when the run gets there, so its arguments are values.
 
         @transaction(retry=2)

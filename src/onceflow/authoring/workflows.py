@@ -1,4 +1,4 @@
-"""Workflows: functions that build graphs, with a name by which people and programs find them."""
+"""Workflows: functions that build graphs, with a name by which users and programs find them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backends: where attempts run. A backend is given plain jobs and reports what became of them.
+"""Backends: where attempts run. A backend is given plain jobs and reports their outcomes.
 
 - `jobs`: attempts as jobs
 - `pools`: the interface that an engine uses

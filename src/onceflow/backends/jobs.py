@@ -1,4 +1,4 @@
-"""Attempts as jobs: what whoever runs one is told, wherever that is."""
+"""Attempts as jobs: the description that a worker gets, on any backend."""
 
 from __future__ import annotations
 

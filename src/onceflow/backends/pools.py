@@ -1,4 +1,4 @@
-"""What an engine asks of those who run its jobs, wherever that is."""
+"""The interface that a backend offers to an engine to run its jobs."""
 
 from __future__ import annotations
 

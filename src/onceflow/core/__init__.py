@@ -2,8 +2,8 @@
 
 Pure: no I/O, no clock, no threads, no randomness. Events go in, commands come out.
 
-- `model`: what is said: graphs, rows, events, commands, records. Read it first
-- `rules`: what follows from an event, as functions over one `State`
-- `checks`: what must hold: the check before a run, and the definitions of section 2 word for word
+- `model`: the data: graphs, rows, events, commands, records. Read it first
+- `rules`: the consequences of an event, as functions over one `State`
+- `checks`: the check before a run, and the invariants of section 2 word for word
 - `run`: the state machine, `Run.handle(event) -> commands`
 """

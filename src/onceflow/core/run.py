@@ -1,4 +1,4 @@
-"""One run of one graph: the state machine that obeys the law (design section 2).
+"""One run of one graph: the state machine that follows the rules of design section 2.
 
 `Run.handle(event)` returns the commands that the driver carries out, in order. No I/O, no clock, no threads, no
 randomness: the same events give the same commands. What an event means is decided here; what follows from it is the
@@ -49,7 +49,7 @@ class Run(State):
         asleep: bool = False,
         validate: bool = False,
     ) -> Self:
-        """A run that goes on where the journal ends. `begin()` tells what to do first.
+        """A run that goes on where the journal ends. `begin()` returns the first commands.
 
         The caller has proof that every attempt and undo of earlier epochs has ended, except those in `straggling`, for
         which it will send `Ended`. `changed`: see `loading.note_changed`. With `asleep`, nothing starts before the next
@@ -80,7 +80,7 @@ class Run(State):
 
     @property
     def status(self) -> Status:
-        """Where the run stands, for people."""
+        """Where the run stands, for users."""
         if self.final is not None:
             return self.final
         if self.were_parked or any(effort.parked for effort in recovery.efforts(self)):
@@ -285,7 +285,7 @@ def _raised(run: State, event: events.Raised) -> None:
 
 def _scope_ends(run: State, event: events.Ends) -> None:
     row = _row(run, event.node, event.attempt)
-    least = 1 if event.again else 0  # nobody stands for the whole run, and could try it again
+    least = 1 if event.again else 0  # no row represents the whole run and could be tried again
     if row is not None and not (event.failed <= row.scope.depth and least <= event.ends <= row.scope.depth):
         raise IllegalEvent(f"{event.node!r} is not in a graph at depth {max(event.failed, event.ends)}")
     if 0 <= event.failed < event.ends:
@@ -518,5 +518,5 @@ _HANDLERS: dict[type[events.Event], Callable[[State, Any], None]] = {
 
 
 def attempt_name(attempt: int) -> str:
-    """An attempt as people see it: `epoch.number`."""
+    """An attempt as users see it: `epoch.number`."""
     return f"{attempt >> EPOCH_BITS}.{attempt & (1 << EPOCH_BITS) - 1}"

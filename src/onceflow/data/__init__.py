@@ -1,12 +1,12 @@
-"""How bytes move between processes of a host.
+"""Data plane: moves bytes between processes of a host.
 
 An **object** is the bytes of one large value. It is written once by the worker that made it (`arena`), into a
-**segment**: shared memory that is sealed, so that nobody can change it through the descriptor that others are sent. A
-**place** says where in which segment an object is (`places`); whoever has the segment's descriptor maps it, read-only
-and without a copy (`mapping`).
+**segment**: shared memory that is sealed, so that it cannot be changed through the descriptor that others are sent. A
+**place** says where in which segment an object is (`places`); a process that has the segment's descriptor maps it,
+read-only and without a copy (`mapping`).
 
-The engine knows which objects there are, and who may use their memory again (`objects`). Its **porter** saves them and
-moves them to disk (`porter`).
+The engine keeps the list of objects, and which process may reuse their memory (`objects`). Its **porter** saves
+them and moves them to disk (`porter`).
 
 - `packets`: messages and descriptors between two processes
 - `memory`: shared memory

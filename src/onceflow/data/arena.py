@@ -5,10 +5,10 @@ medium ones as long as there are few. Memory that is fresh is dear: the kernel h
 first use. So a segment of its own is first written with `pwrite`, which maps nothing and takes half as long as the same
 in a slab; and what is freed is used again, through a mapping that was made before the segment was sealed, in a quarter
 of the time. (It is mapped page by page when it is used again for the first time. To do so in the background before has
-been tried: it gets in the way of whoever works meanwhile.)
+been tried: it slows down the tasks that run meanwhile.)
 
 Only the engine knows whether an object is still needed, and read: it says so (`free`). From then on this memory may
-have other contents at any moment. Memory that nobody wants is given back by closing whole segments (`trim`), in the
+have other contents at any moment. Unused memory is given back by closing whole segments (`trim`), in the
 background (`background`), because that is dear as well.
 
 Others hear of segments through `new` and `closed`.
@@ -112,7 +112,8 @@ class Arena:
         """They close segments."""
 
     def put(self, pieces: Sequence[Buffer]) -> Place:
-        """Writes the pieces one after the other. They are visible to whoever maps the place. Raises `NoRoom`."""
+        """Writes the pieces one after the other. They are visible to every process that maps the place. Raises
+        `NoRoom`."""
         views = [view for piece in pieces if (view := flat(piece)).nbytes]
         size = sum([view.nbytes for view in views])
         try:
@@ -126,7 +127,7 @@ class Arena:
         return place
 
     def free(self, place: Place) -> None:
-        """Nobody reads this object any more, nor will: its memory may be used again."""
+        """This object has no readers left, now or later: its memory may be reused."""
         with self._lock:
             slab = self._slabs.get(place.segment)
             if slab is not None:
@@ -142,7 +143,7 @@ class Arena:
         return list(new.items())
 
     def closed(self) -> list[int]:
-        """Segments that were given back since the last time. Their memory is free when everybody has closed them."""
+        """Segments that were given back since the last time. Their memory is free when all have closed them."""
         with self._lock:
             closed, self._closed = self._closed, []
         return closed
@@ -173,7 +174,7 @@ class Arena:
             return Statistics(len(there), self._objects, used, held - used)
 
     def close(self) -> None:
-        """Gives back everything. Those who have mapped objects keep them."""
+        """Gives back everything. Processes that have mapped objects keep them."""
         with self._lock:
             self._give_back([*self._slabs.values(), *self._own.values(), *self._free.values()])
         self._chores.wait()

@@ -1,4 +1,4 @@
-"""Work that saves others time later, done in the background."""
+"""Background work that saves latency later."""
 
 from __future__ import annotations
 

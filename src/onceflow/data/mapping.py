@@ -1,15 +1,15 @@
-"""The reader's side of shared memory: segments it knows, and what of them is read.
+"""The reader's side of shared memory: known segments, and the views of them in use.
 
 A sealed segment is mapped as a whole, once, and needs no descriptor from then on. It stays mapped when an object in it
 is no longer read: the next one that comes to lie in the same memory is there without a single page fault (which for
 100 MB would take as long as adding up its numbers). Of a file that grows, each object is mapped by itself.
 
-An object's memory may be used again only when nobody reads it, and what is read may outlive the call that read it: a
+An object's memory may be used again only when it has no readers, and a view may outlive the call that read it: a
 user's function keeps an array in a global variable, or returns a slice of its input. So what is read is counted until
 the last view of it is gone (`lingering`, `dropped`).
 
 The interpreter drops the last view wherever it likes, also within this very class, so what happens then cannot wait for
-the lock. It is noted; whoever has the lock sees to it when done, and if nobody has, it is seen to on the spot.
+the lock. It is noted; the holder of the lock handles it when done; if the lock is free, it is handled at once.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _Mapping:
         self.address = address
         self.size = size
         self.kept = kept
-        """It stays, even if nobody reads it."""
+        """It stays mapped, even without readers."""
         self.views = 0
 
 
@@ -99,7 +99,7 @@ class Segments:
         return segment in self._mappings or segment in self._files
 
     def forget(self, segments: Iterable[int]) -> None:
-        """Those that are not known are no matter. What nobody reads is unmapped in the background."""
+        """Unknown segments are ignored. Segments without readers are unmapped in the background."""
         unused = []
         with self._lock:
             for segment in segments:

@@ -1,4 +1,4 @@
-"""Shared memory, as far as the standard library does not reach.
+"""Shared memory: what the standard library does not offer.
 
 `mmap.mmap` keeps a descriptor for as long as something is mapped, and a process may have few of them. What is mapped
 here needs none.
@@ -46,7 +46,7 @@ _PYBUF_WRITE = 0x200
 
 
 def anonymous_file(name: str) -> int:
-    """A descriptor of memory that exists as long as somebody has it. `name` is what the kernel shows."""
+    """A descriptor of memory that exists as long as a process has it open. `name` is what the kernel shows."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     import tempfile  # slow to import, and not needed on Linux
@@ -57,7 +57,7 @@ def anonymous_file(name: str) -> int:
 
 
 def seal(descriptor: int) -> None:
-    """From now on nobody can change it but through a mapping that exists already. Systems that cannot forbid writing
+    """From now on it can be changed only through a mapping that exists already. Systems that cannot forbid writing
     (Linux before 5.1, gVisor) keep at least its size; where there is no `memfd`, readers only promise to change
     nothing."""
     if hasattr(os, "memfd_create"):
@@ -70,7 +70,7 @@ def seal(descriptor: int) -> None:
 
 
 class Writable:
-    """The memory of a segment as its owner sees it. Whoever closes it must know that nobody uses it."""
+    """The memory of a segment as its owner sees it. The caller that closes it must make sure that it is unused."""
 
     def __init__(self, descriptor: int, size: int) -> None:
         self._address = _map(descriptor, 0, size, mmap.PROT_READ | mmap.PROT_WRITE)
@@ -139,7 +139,7 @@ def is_sealed(descriptor: int) -> bool:
 
 
 Room = ctypes.Array[ctypes.c_ubyte]
-"""Some memory, as an object that lives as long as somebody can see it."""
+"""Some memory, as an object that lives as long as it is referenced."""
 
 
 def room(address: int, size: int) -> Room:

@@ -1,10 +1,10 @@
-"""The objects that an engine knows: large values, and who may use their memory again.
+"""The objects that an engine knows: large values, and which process may reuse their memory.
 
-An *object* is as long there as somebody in the engine's process holds it: a run that may read it, an attempt that
-reads it, a save, a person who waits for a result. Python counts who does, so nobody has to say when an object is
-needed no longer: its last holder lets it go, from whatever thread, and the next `collect` tells its maker.
+An *object* is kept as long as it has a holder in the engine's process: a run that may read it, an attempt that reads
+it, a save, a user that waits for a result. Python counts the references, so objects need no explicit release: its last
+holder lets it go, from whatever thread, and the next `collect` notifies its maker.
 
-An object is *live* until somebody other than its maker needs it: then it is published, and has a place from there on.
+An object is *live* until a process other than its maker needs it: then it is published, and has a place from there on.
 
 A *segment* is the memory or the file that an object is in. It is open here as long as there are objects in it, and as
 long as its maker may put more into it.
@@ -39,7 +39,7 @@ class Object:
         self.place: Place | None = None
         """Where in shared memory it is, if it is there."""
         self.live: Live | None = None
-        """What its maker calls it, if that made it in its own memory."""
+        """Its number in its maker, if that keeps it in its own memory."""
         if isinstance(where, Live):
             self.live = where
         else:
@@ -49,23 +49,24 @@ class Object:
         self.size = where.size
         """Bytes."""
         self.checksum: int | None = None
-        """Of its bytes, if it was moved to disk: whoever is to read it compares them first."""
+        """Of its bytes, if it was moved to disk: a reader compares them first."""
         self.lost = False
-        """Whether it is no more, although somebody holds it."""
+        """Whether it is gone, although it still has holders."""
         self.used = time.monotonic()
-        """When somebody last asked for it."""
+        """When it was last asked for."""
         self.freed: Callable[[], None] | None = None
-        """Called when nobody needs it any more, if somebody wants to know."""
+        """Called when it is no longer needed, if set."""
 
     @property
     def where(self) -> Place | Live:
-        """How a worker that is to read it is told. Of a live one only its maker knows."""
+        """How it is named to a worker that is to read it. Of a live one only its maker knows."""
         found = self.place or self.live
         assert found is not None
         return found
 
     def map(self) -> memoryview:
-        """Its bytes, without a copy. They may be written to: nobody else sees that. It must have been published."""
+        """Its bytes, without a copy. They may be written to: no other process sees that. It must have been
+        published."""
         assert self.place is not None
         return self._shelf.map(self.place)
 
@@ -99,7 +100,7 @@ class Segment:
         self.descriptor = descriptor
         self.on_disk = on_disk
         self.maker = maker
-        """The process id of the worker that may put more objects into it; None if nobody may."""
+        """The process id of the worker that may put more objects into it; None if none may."""
         self.objects = 0
 
 
@@ -116,9 +117,9 @@ class Shelf:
         self._live: weakref.WeakValueDictionary[int, Object] = weakref.WeakValueDictionary()
         """Number → object that has no place yet."""
         self.dropped: deque[tuple[Place | None, Live | None, int, Callable[[], None] | None]] = deque()
-        """What nobody holds any more, until somebody collects it."""
+        """Objects without holders, until the next `collect`."""
         self.closed_here: list[int] = []
-        """Segments that were closed since somebody asked."""
+        """Segments that were closed since the last query."""
         self._files = 0
         self._chores = Chores()
         self._mapping = threading.Lock()
@@ -128,7 +129,7 @@ class Shelf:
         self.segments = 0
         """How many are open here that are in memory."""
         self.on_closed: Callable[[list[int]], None] | None = None
-        """Is told which segments were closed here."""
+        """Notified of the segments that were closed here."""
 
     def open(self, segment: int, descriptor: int, maker: int | None, *, on_disk: bool = False) -> None:
         """The descriptor belongs to the shelf from now on."""
@@ -194,8 +195,8 @@ class Shelf:
     def move(
         self, object: Object, place: Place, descriptor: int, freed: Callable[[], None], checksum: int | None = None
     ) -> None:
-        """It is in a file now, with this checksum, and what it had of memory may be used again. `freed` is called when
-        nobody needs it any more. Nobody may be reading it."""
+        """It is in a file now, with this checksum, and its memory may be reused. `freed` is called when it is no longer
+        needed. It must have no readers."""
         self.open(place.segment, descriptor, None, on_disk=True)
         assert object.place is not None
         self._objects.pop((object.place.segment, object.place.offset), None)
@@ -225,7 +226,7 @@ class Shelf:
             os.close(descriptor)
 
     def let_go(self, object: Object) -> None:
-        """Nobody holds the object any more. From any thread, at any moment: so without a lock."""
+        """The object has no holders left. From any thread, at any moment: so without a lock."""
         self.dropped.append((object.place, object.live, object.maker, object.freed))
 
     def collect(self) -> dict[int, list[Place | Live]]:
@@ -261,7 +262,7 @@ class Shelf:
                     self._close(number)
 
     def closed(self) -> list[int]:
-        """The segments that were closed since this was last asked: nobody will be sent a place in them again."""
+        """The segments that were closed since this was last asked: no process will be sent a place in them again."""
         found, self.closed_here = self.closed_here, []
         if found and self.on_closed is not None:
             self.on_closed(found)
@@ -276,7 +277,7 @@ class Shelf:
     def _close(self, number: int) -> None:
         with self._mapping:
             segment = self._segments.pop(number)
-        # Whoever closes it last gives the memory back, which takes milliseconds.
+        # The last process to close it gives the memory back, which takes milliseconds.
         self._chores.add(partial(os.close, segment.descriptor))
         self.segments -= not segment.on_disk
         self.closed_here.append(number)

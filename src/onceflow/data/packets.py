@@ -102,7 +102,7 @@ class Outgoing:
             except BlockingIOError:
                 return False
             except OSError as error:
-                if error.errno == errno.ETOOMANYREFS:  # too many descriptors are on their way to somebody
+                if error.errno == errno.ETOOMANYREFS:  # too many descriptors are in flight
                     return False
                 raise
             for _ in range(count):
@@ -157,7 +157,7 @@ class Incoming(Generic[T]):
         except BlockingIOError:
             return []
         except ConnectionResetError:
-            # The other end was closed with something unread in it. That is told once, before what it had sent.
+            # The other end was closed with something unread in it. That is reported once, before what it had sent.
             size, ancillary = self._receive()
         if not size:
             return None

@@ -1,7 +1,7 @@
 """Where an object's bytes are.
 
-An object is *live* as long as nobody but its maker needs it, and has a place from then on. A segment is known by a
-number, which is unique within one engine. Whoever is sent a place in a segment that it does not know is sent the
+An object is *live* as long as only its maker needs it, and has a place from then on. A segment is known by a
+number, which is unique within one engine. A process that is sent a place in a segment that it does not know is sent the
 segment's descriptor with it.
 """
 
@@ -19,7 +19,7 @@ class Place(msgspec.Struct, frozen=True, tag=1, array_like=True, gc=False):
     offset: int
     """Bytes from the segment's start; whole pages, so that the object can be mapped by itself."""
     size: int
-    """Bytes. What follows up to the end of the page belongs to nobody."""
+    """Bytes. The rest of the page is unused."""
 
 
 class Live(msgspec.Struct, frozen=True, tag=2, array_like=True, gc=False):
@@ -32,7 +32,7 @@ class Live(msgspec.Struct, frozen=True, tag=2, array_like=True, gc=False):
 
 
 class Missing(Exception):
-    """What was to be found under this number is no more."""
+    """What was to be found under this number is gone."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"object {number} is no more")

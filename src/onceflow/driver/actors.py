@@ -1,8 +1,8 @@
 """Actors in outputs (design 2.7): what a driver knows of a version of one.
 
-A version is an actor that lives somewhere, or a snapshot of it, or both. Who takes it for itself gets the one that
-lives, and leaves the snapshot, if there is one. As with other objects, an actor lives as long as something in this
-process refers to it: the output that it is a part of, an attempt that reads it.
+A version is a live actor, a snapshot of it, or both. A task that takes it for itself gets the live actor, and leaves
+the snapshot, if any. As with other objects, an actor lives as long as something in this process refers to it: the
+output that it is a part of, an attempt that reads it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from onceflow.driver.outputs import Blob
 
 Use = Literal["share", "take", "copy"]
-"""How an attempt uses an actor that it is given. `copy`: what it reads is for an undo, and nobody else notices."""
+"""How an attempt uses an actor that it is given. `copy`: the copy is for an undo, and other attempts are unaffected."""
 
 
 class Instance:
-    """An actor that lives. `end` is called when nobody needs it any more, from any thread."""
+    """A live actor. `end` is called, from any thread, when it is no longer needed."""
 
     __slots__ = ("__weakref__", "_end", "dead", "id", "idle", "used", "version")
 
@@ -42,7 +42,7 @@ class Instance:
 
 
 class Version:
-    """One version of an actor. At least one of both is there, as long as it can be read."""
+    """One version of an actor: live, as a snapshot, or both, as long as it can be read."""
 
     __slots__ = ("__weakref__", "instance", "snapshot")
 
@@ -57,7 +57,7 @@ class Version:
         return self.instance is not None or self.snapshot is not None
 
     def use(self, how: Use) -> Version:
-        """What an attempt is given. From now on what was taken is not part of this version."""
+        """The actor or snapshot for an attempt. A live actor that is taken is no longer part of this version."""
         if how == "share":
             return self
         given = Version(self.instance, self.snapshot)

@@ -2,8 +2,8 @@
 
 While a run has a single attempt under way, and only one task without effect waits for nothing but its output, that task
 is certain to start next: unless the attempt fails, returns a graph, or something happens meanwhile. A host that knows
-it can have it run where the attempt ran, without asking in between. Nobody can notice that a task without effect ran in
-vain, so nothing depends on whether the foresight comes true.
+it can have it run where the attempt ran, without asking in between. A task without effect that ran in vain has no
+consequences, so nothing depends on whether the foresight comes true.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _follower(row: Row) -> Row | None:
 
 
 def _prepare(row: Row, before: Row, attempt: int, inputs: Inputs, key: str) -> Ahead | None:
-    """None if it cannot be known yet what it reads, or how it is to be run."""
+    """None if its inputs, or how it is to be run, are not known yet."""
     call = row.node.call
     if not is_plain(call):
         return None

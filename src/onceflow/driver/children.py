@@ -1,8 +1,8 @@
-"""What became of children, forked fibers and graphs beside a fiber, until somebody joins them (design 2.11).
+"""Outcomes of children, forked fibers and graphs beside a fiber, until they are joined (design 2.11).
 
-Their rows are forgotten when somebody has joined them, and others may do so much later: so what the journal is told of
-them is kept here, if it is small. Otherwise, and after a crash, it is read from the journal, for all of them at
-once, because that means reading all of it.
+Their rows are forgotten when one fiber has joined them, and others may do so much later: so what the journal records of
+them is kept here, if it is small. Otherwise, and after a crash, it is read from the journal, for all of them at once,
+because that means reading all of it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from onceflow.driver.history import History
 
 CHILD = "/child-"
-"""What ids of outcomes have in them."""
+"""Marks the ids of outcomes."""
 
 PARTS = 2
 """Of an outcome: the value and the error."""
@@ -49,7 +49,7 @@ class Outcome(msgspec.Struct):
         return [part for number in range(PARTS) if (part := self.parts[number]) is not None]
 
     def held(self) -> list[HeldRef]:
-        """The refs in it, as whoever joins the child has them: what they refer to is saved already."""
+        """The refs in it, as the joiner of the child has them: what they refer to is saved already."""
         return [
             HeldRef(list(bits(ref.holders)), -1, self.parts[PARTS + number])  # type: ignore[arg-type]
             for number, ref in enumerate(self.refs)
@@ -57,7 +57,7 @@ class Outcome(msgspec.Struct):
 
 
 NONE = Outcome(0)
-"""Of what is no child of this run, or was ended before it came to its end."""
+"""The outcome of a node that is no child of this run, or was ended before it came to its end."""
 
 
 class Outcomes(Feature):
@@ -78,11 +78,11 @@ class Outcomes(Feature):
             self._known.pop(node, None)
 
     def joined(self, nodes: Sequence[str]) -> None:
-        """Nobody else will ask for them, most probably."""
+        """Other joiners are improbable."""
         self.dropped(nodes)
 
     def find(self, node: str, *, in_journal: bool) -> Outcome | None:
-        """That of a child that has come to its end; `NONE` if it has left none. If it is not kept, it is looked for
+        """The outcome of a child that has ended; `NONE` if it has left none. If it is not kept, it is looked up
         `in_journal`."""
         found = self._known.get(node)
         if found is not None and found.is_whole and None not in found.parts.values():
@@ -103,7 +103,7 @@ class Outcomes(Feature):
 
 
 def note_part(known: dict[str, Outcome], record: Saved, value: Part) -> None:
-    """A part of one is saved. What was saved of another attempt counts no more."""
+    """A part of an outcome is saved. Parts of other attempts no longer count."""
     found = known.get(record.node)
     if found is None or found.attempt != record.attempt:
         found = known[record.node] = Outcome(record.attempt)

@@ -46,7 +46,7 @@ class Held(msgspec.Struct, gc=False):
     """What it reads."""
 
     def survives(self, objects: Set[Object], replaced: Mapping[Object, Blob]) -> bool:
-        """Whether it can be carried out although these objects are no more."""
+        """Whether the command can be carried out although these objects are lost."""
         values, refs, output = self.needs
         if output is not None:
             values = [*values, output]
@@ -60,8 +60,8 @@ class Held(msgspec.Struct, gc=False):
 
 
 class Commands:
-    """Those of one driver. `opening` are the requests that go before everything else in its first batch, and `status`
-    is what the journal has."""
+    """The commands of one driver. `opening` are the requests that come first in its first batch, and `status` is the
+    status in the journal."""
 
     __slots__ = (
         "_busy",
@@ -111,12 +111,12 @@ class Commands:
             self.work_off(())
 
     def proceed(self) -> None:
-        """Something is known that was waited for."""
+        """An awaited answer has come: continue."""
         if not self._busy:
             self.work_off(())
 
     def proceed_with_news(self) -> None:
-        """Launches may have left something to tell core."""
+        """Launches may have left events for core."""
         if self._events and not self._busy:
             self.work_off(())
 
@@ -146,7 +146,7 @@ class Commands:
         self._come_to_rest()
 
     def _come_to_rest(self) -> None:
-        """Nothing is left to do at the moment: write it down, or end, or let the host park the run."""
+        """Nothing is left to do at the moment: write the status, end, or let the host park the run."""
         driver, launches = self._driver, self.launches
         if self._parked is not None:
             if driver.run.status != "parked":
@@ -176,7 +176,7 @@ class Commands:
         driver, launches = self._driver, self.launches
         match command:
             case commands.Append(record):
-                if not isinstance(record, records.Finished):  # its entry tells more, and is made of the next `Finish`
+                if not isinstance(record, records.Finished):  # its entry holds more, and is made of the next `Finish`
                     self._append(record)
             case commands.Finish(status, _, kept, uncertain):
                 measured = driver.measurements.take(driver.run.epoch)
@@ -255,7 +255,7 @@ class Commands:
             self._saving.save(save)
 
     def _hand_back(self, node: str, attempt: int) -> None:
-        """If it waits to be started, it does so no longer."""
+        """Withdraw the attempt, if it waits to be started."""
         for held in self.held:
             if isinstance(held.command, (commands.Start, commands.Undo)) and held.command.attempt == attempt:
                 self._not_started(held, held.command)
@@ -267,7 +267,7 @@ class Commands:
         self._events.append(events.Ended(command.node, command.attempt, started=False))
 
     def lost(self, lost: Sequence[tuple[str, int]], objects: Set[Object], replaced: Mapping[Object, Blob]) -> None:
-        """These objects are no more, and with them these outputs. What is about to start with one is not started."""
+        """These objects are lost, and with them these outputs. Attempts about to start with one are not started."""
         if lost:
             self._events.append(events.Lost(tuple(lost)))
         for held in [held for held in self.held if not held.survives(objects, replaced)]:
@@ -327,7 +327,7 @@ class Commands:
 
     @property
     def rests(self) -> bool:
-        """Whether somebody wanted that, and nothing is under way any more."""
+        """Whether that was requested, and nothing is under way any more."""
         launches = self.launches
         return (
             launches.pausing and self._driver.run.final is None and not (launches.in_flight or self._saving.under_way)
@@ -388,13 +388,13 @@ class Commands:
             self._host.commit(driver, requests)
 
     def let_go(self) -> None:
-        """The driver is over, and nothing is asked of it any more. It must not be referred to in a circle."""
+        """The driver is over, and gets no more calls. Breaks reference cycles."""
         self.held.clear()
         self.launches.driver = None  # type: ignore[assignment]
         del self._driver, self._saving
 
     def note(self, entry: Entry) -> None:
-        """Write this down with what is written next."""
+        """Append this entry to the next batch."""
         self._entries.append(entry)
 
     def _hold(self, command: commands.Command, needs: Needs = NOTHING) -> None:

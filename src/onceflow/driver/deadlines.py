@@ -2,7 +2,7 @@
 
 The task that has returned the graph knows the moment (`until`). When it has come, the graph is ended as the law says,
 with an error for its outcome, and the fiber gets that as it gets every other. Fibers in the graph have the same
-deadline, and are told by themselves; so they are given time to clean up first.
+deadline, and are notified themselves; so they are given time to clean up first.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Expiring(Feature):
         self._moments: dict[str, float] = {}
         """Node that has returned a graph → when the time of that is over."""
         self._told: dict[str, Scope] = {}
-        """The same → the graph of which core was told."""
+        """The same → the graph that core was notified of."""
 
     def returned_graph(self, node: str, until: float | None) -> None:
         if until is not None and until < math.inf:
@@ -50,8 +50,8 @@ class Expiring(Feature):
         self._set_timer(node)
 
     def dropped(self, nodes: Sequence[str]) -> None:
-        """What these have done counts no more: a graph that had ended with one of them starts afresh, and its time is
-        over all the same."""
+        """The work of these nodes no longer counts: a graph that had ended with one of them starts afresh, and its time
+        is over all the same."""
         for node, scope in list(self._told.items()):
             if scope.sink is not None and scope.sink.id in nodes:
                 del self._told[node]
@@ -63,7 +63,7 @@ class Expiring(Feature):
         return min([self._due(node) for node in self._moments if self._graph_of(node) is not None], default=NEVER)
 
     def look(self) -> bool:
-        """Ends those whose time is over. Whether there was one."""
+        """Ends the graphs whose time is over. Returns whether there was one."""
         return any(self._end(node) for node in self._moments)
 
     def _due(self, node: str) -> float:
@@ -81,7 +81,7 @@ class Expiring(Feature):
                 self._set_timer(node)
 
     def _graph_of(self, node: str) -> Scope | None:
-        """The graph that it has returned, if that has no result and core was not told."""
+        """The graph that it has returned, if that has no result and core was not notified."""
         row = self._driver.run.rows.get(node)
         if row is None or row.nested is None:
             return None
@@ -115,7 +115,7 @@ def _is_going_on(row: Row) -> bool:
 
 
 def late(node: str) -> TimeoutError:
-    """What counts as raised by what was not done in time."""
+    """The error of a graph that was not done in time."""
     return TimeoutError(f"{node} was not done when the time of the `async with timeout(…)` around it was over")
 
 

@@ -40,7 +40,7 @@ NO_ERROR = packed_outputs.dump(None)
 """The second part of an outcome of which errors are caught."""
 
 MOST_MISSES = 3
-"""Attempts in a row that may miss what their refs refer to before that counts as a failure of the task."""
+"""Attempts in a row that may find a ref lost before that counts as a failure of the task."""
 
 
 class Driver:
@@ -111,7 +111,7 @@ class Driver:
         self.measurements = Measurements()
         """Of attempts that came to an end. They ride on the next batch."""
         self.changes = 0
-        """Grows whenever something may have changed. Who looks again and again need not look closely if it has not."""
+        """Grows whenever something may have changed; a caller that polls can skip its checks while it has not."""
         self.finished_attempts = 0
         self.limit: float | None = None
         """When the run has run out of time, in seconds since 1970, if it has a limit."""
@@ -120,14 +120,14 @@ class Driver:
         self.raised_last = {} if past is None else past.failures
         """Node → what it raised last."""
         self.annotations = {} if past is None else past.annotations
-        """Node → what it told about itself (`values.metadata`), if it has finished. Of tasks of returned graphs, which
-        may be many, no longer than their output is in memory; the journal has it with what is saved."""
+        """Node → what it reported about itself (`values.metadata`), if it has finished. Of tasks of returned graphs,
+        which may be many, no longer than their output is in memory; the journal has it with what is saved."""
         self.metadata = metadata
-        """Of the run (`values.metadata`), for those who carry out its attempts."""
+        """Of the run (`values.metadata`), for the workers that run its attempts."""
         self.queue = queue
         """The queue in which the run as a whole has a place."""
         self.priority = priority
-        """Who goes first when there is too little of something."""
+        """Which run goes first when a resource is scarce."""
         self.waits_outside = False
         """The run has not begun: it waits until it may."""
         self._misses: dict[tuple[str, bool], int] = {}
@@ -139,14 +139,14 @@ class Driver:
         self.commands = Commands(self, opening, status)
         self.launches: Launches = self.commands.launches
         self.used_features: Features | None = None
-        """None as long as the run has no use for any."""
+        """None as long as the run uses none."""
         if past is not None:
             past.mail = mail
             self.used_features = Features(self, past)
 
     @property
     def features(self) -> Features:
-        """What most runs have no use for."""
+        """Optional features, which most runs do not use."""
         if self.used_features is None:
             self.used_features = Features(self, History())
         return self.used_features
@@ -159,7 +159,7 @@ class Driver:
 
     @property
     def is_opening(self) -> bool:
-        """Whether its first batch is not yet durable: perhaps the run is not its to drive."""
+        """Whether its first batch is not yet durable: the claim of the run may still be refused."""
         return self.commands.is_opening
 
     @property
@@ -169,7 +169,7 @@ class Driver:
 
     @property
     def is_cancelling(self) -> bool:
-        """Whether fibers have been told that the run is to be cancelled."""
+        """Whether fibers have been notified that the run is to be cancelled."""
         return self.used_features is not None and self.used_features.is_cancelling
 
     @property
@@ -187,7 +187,7 @@ class Driver:
             self.used_features.begin()
 
     def note(self, entry: Entry) -> None:
-        """Write this down with what is written next."""
+        """Append this entry to the next batch."""
         self.commands.note(entry)
 
     def flush(self) -> None:
@@ -208,7 +208,7 @@ class Driver:
         return row.attempt if row is not None and row.state == "running" and not was_running else None
 
     def admit(self, nodes: Sequence[str]) -> None:
-        """Nodes that asked may start. Of those that do not, the host is told (`Host.unused`)."""
+        """Nodes that asked may start. The host is notified of those that do not (`Host.unused`)."""
         if self.over:
             for node in nodes:
                 self.host.unused(self, node, 0)
@@ -224,20 +224,21 @@ class Driver:
             self.commands.tell(event)
 
     def proceed(self) -> None:
-        """Something is known that was waited for."""
+        """An awaited answer has come: continue."""
         if not self.over:
             self.commands.proceed()
 
     def came(
         self, work: Work, parts: Sequence[Part], held: Sequence[HeldRef] = (), joined: tuple[str, ...] = ()
     ) -> None:
-        """What a node waits for is there. `held` are the refs in it; `joined` are the children that it comes from."""
+        """The event or result that a node waits for is there. `held` are the refs in it; `joined` are the children that
+        it comes from."""
         self.launches.in_flight[work.attempt] = work
         whole = [*parts, NO_ERROR] if len(parts) < work.parts else parts
         self.finished(work, whole, False, held=held, joined=joined)
 
     def never_came(self, work: Work, failure: bytes) -> None:
-        """What a node waits for has not come in time."""
+        """The event that a node waits for has not come in time."""
         self.launches.in_flight[work.attempt] = work
         if self._take(work):
             self._raise_here(work, failure, permanent=True)
@@ -252,8 +253,8 @@ class Driver:
         writes: Sequence[Step] = (),
         joined: tuple[str, ...] = (),
     ) -> None:
-        """What was started has returned. `held` are the refs in its output; `writes` is what it wrote to variables;
-        `joined` are the children whose outcomes it was given."""
+        """A started attempt or undo has returned. `held` are the refs in its output; `writes` is what it wrote to
+        variables; `joined` are the children whose outcomes it was given."""
         used, launches = self.used_features, self.launches
         if used is not None and used.is_cancelling and used.cancelling.is_outdated(work):
             self.ended(work)
@@ -320,7 +321,7 @@ class Driver:
         return [*parts, *unused, *contents], tuple(refs)
 
     def raised(self, work: Work, failure: bytes, permanent: bool, answer: Answer | None = None) -> None:
-        """What was started has raised. `answer` is what a handler says shall become of it."""
+        """A started attempt or undo has raised. `answer` is the answer of a handler."""
         if self.over:
             return
         if self.is_cancelling and self.features.cancelling.is_outdated(work):
@@ -339,13 +340,13 @@ class Driver:
                 self._note_answer(work, failure, permanent, answer)
 
     def _is_told(self, failure: bytes) -> bool:
-        """Whether it is what fibers are told when this run is cancelled. (It is not unpickled: nothing of the user's
-        runs here.)"""
+        """Whether it is the error that fibers get when this run is cancelled. (It is not unpickled: nothing of the
+        user's runs here.)"""
         return self.run.status == "running" and tell(failure) == tell(self.features.cancelling.failure())
 
     def raised_here(self, work: Work, failure: bytes) -> None:
-        """What was started counts as having raised, though not where it ran: it took too long, or cannot be given what
-        it reads."""
+        """A started attempt or undo counts as having raised, though not where it ran: it took too long, or cannot be
+        given what it reads."""
         if self._take(work):
             self._raise_here(work, failure, permanent=False)
 
@@ -390,7 +391,7 @@ class Driver:
         self.tell(events.Ended(work.node, work.attempt))
 
     def ended(self, work: Work, started: bool = True) -> None:
-        """It was stopped, and runs no more; or it never `started`, and will not."""
+        """The attempt was stopped, and no longer runs; or it never `started`, and will not."""
         if not self._take(work):
             return
         cancelling, limits = self.features.cancelling, self.features.limits
@@ -427,21 +428,21 @@ class Driver:
         self.features.answering.note(work, permanent, answer)
 
     def lost(self, objects: Set[Object]) -> None:
-        """These are no more, and with them the outputs that were in them. What was started with them is answered as
-        ever; what is about to start is not started."""
+        """These objects are lost, and with them the outputs in them. Attempts started with them are answered as usual;
+        those about to start are not started."""
         if self.over:
             return
         gone, replaced = self.outputs.lose(objects, self.saving.blob)
         self.commands.lost(gone, objects, replaced)
 
     def lost_actor(self, actor: Instance) -> None:
-        """It lives no more. Attempts that use it are answered as ever."""
+        """The actor is dead. Attempts that use it are answered as usual."""
         if not self.over and (gone := self.outputs.lose_actor(actor)):
             self.tell(events.Lost(tuple(gone)))
 
     def forget(self, node: str, part: int | None = None) -> bool:
-        """What is in memory of a node's output is no more: one part, or all of it. Whoever shares it has lost it, too.
-        Whether there was any. For those who want to see what happens then."""
+        """Lose what is in memory of a node's output: one part, or all of it, also for nodes that share it. Returns
+        whether there was any. For tests of lost outputs."""
         lost = self.outputs.forget(node, part)
         if lost:
             self.tell(events.Lost(tuple(lost)))
@@ -458,7 +459,7 @@ class Driver:
             self.commands.work_off(())
 
     def saved(self, save: Save) -> None:
-        """The bytes of this part are where they must be."""
+        """The bytes of this part are written."""
         if self.used_features is not None and self.used_features.holds_back(save):
             self.proceed()
         elif not self.over:
@@ -470,11 +471,12 @@ class Driver:
             self.features.waits.look_for_mail()
 
     def outcome(self, child: str) -> Outcome | None:
-        """What became of a child that has come to its end (design 2.11). None if that cannot be read yet."""
+        """The outcome of a child that has ended (design 2.11). None if that cannot be read yet."""
         return self.features.outcomes.find(child, in_journal=self.commands.is_committed)
 
     def drain(self, reason: OnceflowError) -> None:
-        """Start nothing more; give up, for this reason, when what has an effect has ended and all of it is durable."""
+        """Start nothing more; give up, for this reason, when attempts with effects have ended and all of it is
+        durable."""
         if self.over or self.launches.drained is not None:
             return
         self.launches.drained = reason
@@ -482,7 +484,7 @@ class Driver:
         self.commands.work_off(())
 
     def cancel(self, undo: bool, grace: float) -> None:
-        """Cancel the run; its fibers are told first. Begun irrevocable attempts have so many seconds to finish."""
+        """Cancel the run; its fibers are cancelled first. Begun irrevocable attempts have so many seconds to finish."""
         if not self.over:
             self.features.cancelling.ask(undo, grace)
 
@@ -494,7 +496,7 @@ class Driver:
             self.commands.work_off(())
 
     def rest(self) -> None:
-        """Nothing but waits is left, all of it is durable, and somebody will go on when it is time."""
+        """Nothing but waits is left, all of it is durable, and an engine will continue it when it is due."""
         self.interruption = RunInterrupted(self.id, "it waits")
         self.let_go()
 
@@ -508,8 +510,8 @@ class Driver:
             self.host.ended(self)
 
     def let_go(self) -> None:
-        """It is over. Large values take up memory until nobody holds them, and somebody may hold the driver for a
-        while. What refers to each other would have to wait for the garbage collector."""
+        """It is over. Large values take up memory while they are referenced, and a caller may hold the driver for a
+        while. Reference cycles would have to wait for the garbage collector."""
         self.over = True
         self.outputs.clear()
         self.commands.let_go()

@@ -10,7 +10,7 @@ from onceflow.driver.fiber_failures import Awaited
 from onceflow.driver.outputs import Part
 
 Status = Literal["pending", "running", "waiting", "paused", "undoing", "undone", "succeeded", "failed", "cancelled"]
-"""How a run that is driven stands, for people. `waiting`: nothing runs, something is due later."""
+"""Status of a driven run, as shown to users. `waiting`: nothing runs, something is due later."""
 
 
 class Ending(msgspec.Struct, frozen=True, gc=False):
@@ -23,7 +23,7 @@ class Ending(msgspec.Struct, frozen=True, gc=False):
     kept: tuple[str, ...] = ()
     uncertain: tuple[str, ...] = ()
     failure: bytes | None = None
-    """What the first of `failed` raised (`values.failures`), or the undo for which the run is paused."""
+    """The exception that the first of `failed` raised (`values.failures`), or the undo for which the run is paused."""
     timeout: float | None = None
     """How many seconds it had, if it was cancelled because it ran out of time."""
     parts: int = 1

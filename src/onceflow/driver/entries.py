@@ -33,10 +33,10 @@ WAITS, TOOK = "waits", "took"
 """The kinds of entries that are no records: when a wait is over, and which event a node took."""
 
 CANCELLING = "cancelling"
-"""The kind of an entry that is no record: somebody wants the run to be cancelled, and its fibers are told."""
+"""The kind of an entry that is no record: cancellation of the run was requested, and its fibers are notified."""
 
 SUPPLIED = "supplied"
-"""The kind of an entry that is no record: somebody gave the result of a task that had failed."""
+"""The kind of an entry that is no record: a user gave the result of a task that had failed."""
 
 TIMED = "timed"
 """The kind of an entry that is no record: when the time of the run began to run, if that was after it was created."""
@@ -52,7 +52,7 @@ _EMPTY = b"\x90"
 
 
 def saved(record: records.Saved, value: bytes | None, blob: str | None, annotations: str | None = None) -> Entry:
-    """`annotations` are what the task told about itself, if it did; they stand beside its first part."""
+    """`annotations` are what the task reported about itself, if it did; they stand beside its first part."""
     fields: tuple[Any, ...] = (record.part, record.attempt, record.graph is not None)
     if record.joined:
         fields = (*fields, annotations, [_pack_ref(ref) for ref in record.refs], record.joined)
@@ -69,7 +69,7 @@ def wrote(record: records.Wrote, values: Mapping[str, bytes]) -> Entry:
 
 
 def waits(node: str, deadline: float, key: str | None) -> Entry:
-    """`key` is that of the event, if one is waited for, for people."""
+    """`key` is that of the event, if one is waited for, for users."""
     return Entry(WAITS, node, _encode((deadline, key)))
 
 
@@ -265,7 +265,7 @@ def with_attempt(entry: Entry, attempt: int) -> Entry:
 
 
 def annotations_of(entry: Entry) -> str | None:
-    """What the task of a *saved* entry told about itself."""
+    """What the task of a *saved* entry reported about itself."""
     fields = _decode(entry.body)
     return fields[3] if len(fields) > 3 else None
 

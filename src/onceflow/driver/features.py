@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from onceflow.driver.work import Work
 
 KINDS: tuple[type[Feature], ...] = (Variables, Waits, Expiring, Cancelling, Outcomes, Limits, Delays, Answering)
-"""In the order in which they hear of things."""
+"""In the order in which their hooks are called."""
 
 F = TypeVar("F", bound=Feature)
 
@@ -89,17 +89,17 @@ class Features:
 
     @property
     def is_cancelling(self) -> bool:
-        """Whether fibers have been told that the run is to be cancelled."""
+        """Whether fibers have been notified that the run is to be cancelled."""
         return Cancelling in self._made and self.cancelling.asked is not None
 
     @property
     def has_waits(self) -> bool:
-        """Whether something waits for an event or a moment."""
+        """Whether a node waits for an event or a moment."""
         return Waits in self._made and len(self.waits) > 0
 
     @property
     def has_delays(self) -> bool:
-        """Whether something is tried again later."""
+        """Whether an attempt is tried again later."""
         return Delays in self._made and len(self.delays) > 0
 
     # -- hooks ---------------------------------------------------------------------------------------------------------

@@ -1,11 +1,11 @@
-"""Cancelling a run with fibers (design 2.8): they are told first.
+"""Cancelling a run with fibers (design 2.8): each fiber is cancelled before the run stops.
 
-Each fiber is told once: `Cancelled` is raised where it waits, or at its next await. What it waits for without effect is
-stopped; what has begun outside comes to its end first. A segment that runs was started as one of a run that goes on: it
-has no effect, so it is stopped and started once more, and told at its next await; what the first attempt gives after
-all, which could begin something, does not count. From then on the fiber does what it likes, to clean up; its segments
-have another name then (`cleanup`), so that nobody disturbs it again, also after a crash. When a fiber lets the
-exception out of the run, or when the time is over, the run is cancelled as any other.
+Each fiber is notified once: `Cancelled` is raised where it waits, or at its next await. What it waits for without
+effect is stopped; what has begun outside comes to its end first. A segment that runs was started as one of a run that
+goes on: it has no effect, so it is stopped and started once more, and notified at its next await; what the first
+attempt gives after all, which could begin something, does not count. From then on the fiber does what it likes, to
+clean up; its segments have another name then (`cleanup`), so that it is not disturbed again, also after a crash. When a
+fiber lets the exception out of the run, or when the time is over, the run is cancelled as any other.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Cancelling(Feature):
     def __init__(self, driver: Driver, past: History) -> None:
         super().__init__(driver, past)
         self.asked = past.cancelling
-        """Somebody wants that, with or without undo, and the journal knows it."""
+        """Cancellation was requested, with or without undo, and the journal has it."""
         self.ended_fibers = past.ended_fibers
         """Ids of fibers that have let the exception out of the run, which the journal knows, too."""
         self._grace = 0.0
@@ -66,7 +66,7 @@ class Cancelling(Feature):
         self.begin()
 
     def begin(self) -> None:
-        """Give fibers time to clean up, and no more. Nothing, if nobody has asked for it."""
+        """Give fibers time to clean up, and no more. Does nothing unless cancellation was requested."""
         if self.asked is None:
             return
         self._driver.note(entries.cancelling(self.asked))
@@ -74,13 +74,13 @@ class Cancelling(Feature):
         self._driver.proceed()
 
     def end(self, undo: bool | None = None) -> None:
-        """Nobody is asked any more."""
+        """No more fibers are notified."""
         self._driver.tell(events.Cancel(bool(self.asked if undo is None else undo)))
         self._host.later(self._driver, self._grace, lambda: self._driver.tell(events.GiveUp()))
 
     def let_go(self, work: Work) -> None:
-        """A fiber has let the exception out of the run. It has ended by that; so a run that goes on with it, because
-        somebody has resumed it, comes to the same end once more."""
+        """A fiber has let the exception out of the run. It has ended by that; so a run that goes on with it, because it
+        was resumed, comes to the same end once more."""
         outer, slash, last = work.inside[:-1].rpartition("/")
         fiber = f"{outer}{slash}{last.partition('~')[0]}"
         self.asked = bool(self.asked)
@@ -89,11 +89,11 @@ class Cancelling(Feature):
         self.end()
 
     def dropped(self, nodes: Sequence[str]) -> None:
-        """What these have done counts no more."""
+        """The work of these nodes no longer counts."""
         self.ended_fibers = untouched(self.ended_fibers, nodes)
 
     def look(self) -> bool:
-        """Disturb fibers that wait, and stop those that run. Whether there was one that waited."""
+        """Interrupt fibers that wait, and stop those that run. Returns whether there was one that waited."""
         if self.asked is None or self._driver.run.status != "running":
             return False
         ops = [parent for row in self._driver.run.rows.values() if _is_untold(row) for parent, _ in row.parents]
@@ -124,7 +124,7 @@ class Cancelling(Feature):
         return filter(self.is_outdated, self._driver.launches.under_way())
 
     def is_outdated(self, work: Work) -> bool:
-        """Whether it is a segment that was started before anybody wanted to cancel the run."""
+        """Whether it is a segment that was started before cancellation of the run was requested."""
         return work.call.settings.fiber and not work.cancelled and not self._driver.launches.is_private(work.attempt)
 
     def instead(self, work: Work) -> Answer | None:
@@ -138,26 +138,26 @@ class Cancelling(Feature):
         return dump(Cancelled(self._driver.id), "the engine")
 
     def parts(self, wait: Wait) -> list[Part]:
-        """What a wait that is disturbed gives."""
+        """The output of a wait that is interrupted."""
         if wait.children:
             return [packed_outputs.dump([])] if wait.count else [NOTHING, packed_outputs.dump(CANCELLED)]
         return [packed_outputs.dump(Cancelled(self._driver.id))]
 
 
 def _need_not_end(op: Row) -> bool:
-    """Whether something else can be given to the fiber instead, and nobody notices. (What is done in no time, such as
+    """Whether something else can be given to the fiber instead, unnoticed. (What is done in no time, such as
     what catches the errors of a graph, has nothing that could be given.)"""
     settings = op.node.call.settings
     return op.effect == "none" and not settings.fiber and bool(settings.catch or settings.wait is not None)
 
 
 def _is_untold(row: Row) -> bool:
-    """Whether it goes on with a fiber that has not been told. (A run that was just loaded does not know yet what is
+    """Whether it continues a fiber that has not been notified. (A run that was just loaded does not know yet what is
     done in it, but what is saved.)"""
     is_segment = row.node.task == SEGMENT and row.node.call.settings.fiber
     return is_segment and row.state in ("waiting", "running", "backoff") and not row.saved
 
 
 def has_fibers(run: Run) -> bool:
-    """Whether there are any that could be told."""
+    """Whether there are fibers that could be notified."""
     return any(map(_is_untold, run.rows.values()))

@@ -1,7 +1,7 @@
 """What a fiber waited for when it failed: did it let through what that had raised?
 
 The outcome of what a fiber awaits is saved, also if it is an error (design 2.8). If the fiber lets the error through
-and the run fails by it, then nobody but that segment has read the outcome, and the segment has neither an effect nor an
+and the run fails by it, then only that segment has read the outcome, and the segment has neither an effect nor an
 output. So it can be dropped when the run is resumed: what had failed is tried again, as in a run without fibers.
 """
 
@@ -15,21 +15,21 @@ from onceflow.driver.outputs import Blob, Part
 from onceflow.values import failures, packed_outputs
 
 SEGMENT = "segment"
-"""The task of those that go on with a fiber."""
+"""The task of segments that continue a fiber."""
 
 FOLLOWING = (SEGMENT, "cleanup")
 """The same, with those that know that the run is cancelled."""
 
 
 class Awaited(NamedTuple):
-    """Something that may have failed."""
+    """An awaited operation that may have failed."""
 
     id: str
     """What the fiber awaited."""
     outcome: tuple[str, int]
     """(node, part) that holds its error, if it has raised one."""
     uncertain: bool
-    """Whether it may have happened all the same, if so."""
+    """Whether it may have happened despite the error."""
 
 
 def awaited_by(segment: Row) -> list[Awaited]:
@@ -67,7 +67,7 @@ def _awaited_by(segment: Row) -> list[tuple[Awaited, Row]]:
 
 
 def _settings(row: Row) -> Any:
-    """None if the graph was read without its code, by somebody who only looks."""
+    """None if the graph was read without its code, for inspection only."""
     return getattr(getattr(row.node.call, "task", None), "settings", None)
 
 

@@ -39,7 +39,7 @@ class Answering(Feature):
         self._past.saved_supplied(node, part)
 
     def note(self, work: Work, permanent: bool, answer: Answer) -> None:
-        """What was started has raised, and a handler has answered."""
+        """An attempt has raised, and a handler has answered."""
         node, attempt, driver = work.node, work.attempt, self._driver
         row = driver.run.rows.get(node)
         if row is None or row.attempt != attempt:  # it was stopped before: its answer is about nothing
@@ -85,7 +85,8 @@ class Answering(Feature):
             self._driver.raised_last[node] = self._driver.raised_last[cause]
 
     def supply(self, work: Work) -> bool:
-        """It is done with what somebody gave. What it gave itself before, and still counts, it must give again."""
+        """It is done with the result that a user gave. What it gave itself before, and still counts, it must give
+        again."""
         parts = self._past.supplied.get(work.node)
         if parts is None or work.undo or self._driver.run.rows[work.node].visible:
             return False

@@ -38,7 +38,7 @@ class Guards:
 
 
 def failures_around(row: Row) -> dict[int, int]:
-    """How often the row has failed, and each graph around it that was tried again."""
+    """Number of failures of the row, and of each graph around it that was tried again."""
     return {THE_TASK: row.failures, **tries_around(row)}
 
 
@@ -54,7 +54,7 @@ def tries_around(row: Row) -> dict[int, int]:
 
 
 def _in_force(scope: Scope) -> Any:
-    """What the driver keeps in `Scope.in_force` is a tuple, to tell nothing from not yet known."""
+    """What the driver keeps in `Scope.in_force` is a tuple, to distinguish "none" from "not yet known"."""
     inner: list[Scope] = []
     at: Scope | None = scope
     while at is not None and at.in_force is None:

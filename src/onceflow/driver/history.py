@@ -20,7 +20,7 @@ Read = Callable[[str], bytes]
 
 
 class History:
-    """The records of a run, and where what belongs to them is."""
+    """The records of a run, and where their values are."""
 
     def __init__(self) -> None:
         self.records: list[records.Record] = []
@@ -35,7 +35,7 @@ class History:
         self.since: dict[str, float] = {}
         """Node → when its time began to run, if it has a limit for all its attempts and is not done."""
         self.annotations: dict[str, str] = {}
-        """Node → what it told about itself, with the output that was saved last."""
+        """Node → what it reported about itself, with the output that was saved last."""
         self.variables: dict[str, bytes] = {}
         """Task variables as they were committed last, packed."""
         self.deadlines: dict[str, float] = {}
@@ -44,26 +44,26 @@ class History:
         """Node → the key of the event that it waits for, or waited for, as people may see it; None if it waits for
         time to pass."""
         self.cancelling: bool | None = None
-        """Whether it is to be cancelled, with or without undo, and its fibers have been told."""
+        """Whether it is to be cancelled, with or without undo, and its fibers have been notified."""
         self.ended_fibers: list[str] = []
-        """Ids of fibers that have let that out of the run."""
+        """Ids of fibers that have let the cancellation out of the run."""
         self.taken: dict[str, int] = {}
         """Node → the number of the event that is its output."""
         self.supplied: dict[str, list[bytes]] = {}
-        """Node → the parts of its output, if somebody gave them and they are not all saved yet."""
+        """Node → the parts of its output, if a user gave them and they are not all saved yet."""
         self._saved_of_supplied: dict[str, int] = {}
         """The same → mask of the parts that are saved."""
         self.blobs: dict[str, list[SavedBlob]] = {}
         """Node → its blobs that count."""
         self.parked: str | None = None
-        """A node whose undo waits for a person."""
+        """A node whose undo waits for a user."""
         self.finished: str | None = None
         """The status with which the run ended."""
         self.kept: tuple[str, ...] = ()
         self.uncertain: tuple[str, ...] = ()
         """What it kept, and what may have happened (`commands.Finish`), if it has ended."""
         self.resumed = False
-        """Whether it has ended before, and somebody resumed it."""
+        """Whether it has ended before, and was resumed."""
         self.timed: float | None = None
         """When its time began to run, if it was resumed or taken by an engine after it was created."""
         self.failed: list[str] = []
@@ -97,8 +97,8 @@ class History:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the run has not come to rest, and nobody has given anything to it, wants to cancel it, or has written
-        to its variables."""
+        """Whether the run has not come to rest, and has no given results, no request to cancel, and no writes to its
+        variables."""
         at_rest = self.finished is not None or self.parked is not None
         return not (at_rest or self.cancelling is not None or self.supplied or self.variables)
 
@@ -112,7 +112,7 @@ class History:
             del self.supplied[node], self._saved_of_supplied[node]
 
     def dropped(self, node: str) -> None:
-        """What it has done counts no more, nor what was to be waited for after its failures."""
+        """The work of the node no longer counts, nor do delays after its failures."""
         self._saved_of_supplied.pop(node, None)
         self.due.pop(node, None)
         self.delays.pop(node, None)
@@ -211,7 +211,7 @@ def inside_or_behind(expander: str, nodes: Iterable[str]) -> list[str]:
 
 
 def untouched(fibers: list[str], dropped: Sequence[str]) -> list[str]:
-    """Of these those of which nothing was dropped. The others will not know what they were told after that."""
+    """Of these those of which nothing was dropped. The others will not know what they were notified of after that."""
     return [id for id in fibers if id not in dropped and not inside(id, dropped)]
 
 
@@ -244,7 +244,7 @@ def find_values(found: Iterable[Entry], wanted: set[tuple[str, int]]) -> dict[tu
 
 
 def find_outcomes(found: Iterable[Entry]) -> dict[str, Outcome]:
-    """What became of children, each as it was saved last."""
+    """The outcomes of children, each as it was saved last."""
     known: dict[str, Outcome] = {}
     for entry in found:
         if entry.kind == "saved" and CHILD in entry.node:

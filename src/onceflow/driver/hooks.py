@@ -31,7 +31,7 @@ class Feature:
         """The run goes on."""
 
     def supply(self, work: Work) -> bool:
-        """An attempt is about to start. Whether it is done already, and need not."""
+        """An attempt is about to start. Returns whether it is done already, and need not start."""
         return False
 
     def finished(self, node: str) -> None:
@@ -41,31 +41,31 @@ class Feature:
         """A node has returned a graph, which must be done at this moment, if there is one."""
 
     def holds_back(self, save: Save) -> bool:
-        """The bytes of this part are where they must be. Whether core is told later that it is saved."""
+        """The bytes of this part are written. Returns whether core is notified later that it is saved."""
         return False
 
     def saved(self, node: str, part: int) -> Entry | None:
-        """A part of its output is being saved. What has to be written down with that."""
+        """A part of its output is being saved. Returns the entries that have to be written with it."""
         return None
 
     def dropped(self, nodes: Sequence[str]) -> None:
-        """What these have done counts no more."""
+        """The work of these nodes no longer counts."""
 
     def drop(self, node: str, through: int) -> None:
-        """That is durable, and what attempts up to this one left can be forgotten."""
+        """The drop is durable, and leftovers of attempts up to this one can be forgotten."""
 
     def became_durable(self, batches: int) -> None:
-        """So many batches are durable."""
+        """This many batches are durable."""
 
     def look(self) -> bool:
-        """Core has answered to everything that it was told. Whether there is something to tell it."""
+        """Core has handled all events so far. Returns whether there are new ones."""
         return False
 
     def marks(self) -> Sequence[Request]:
-        """What goes into the batch with the entries that were made meanwhile."""
+        """The requests that go into the batch with the new entries."""
         return ()
 
     @property
     def due(self) -> float:
-        """The next moment at which something is over."""
+        """The next moment at which a deadline or wait is over."""
         return NEVER

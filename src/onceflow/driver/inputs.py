@@ -48,7 +48,7 @@ class FoundRefs:
 
 
 class Needs(NamedTuple):
-    """What an attempt reads, found when it is decided."""
+    """The inputs of an attempt, found when core decides to start it."""
 
     values: list[Value]
     """For each slot."""
@@ -66,7 +66,7 @@ class Needs(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What an attempt reads, as `Work` has it."""
+    """The inputs of an attempt, in the form of `Work`."""
 
     parts: list[Part]
     spans: Sequence[int]
@@ -145,7 +145,7 @@ class Inputs(msgspec.Struct):
         spans = () if len(parts) == len(values) else [len(value) for value in values]
         given = None
         if refs is not None:
-            # Of an output that an undo cannot see any more, the refs may be gone as well: nobody asks for them.
+            # Of an output that an undo cannot see any more, the refs may be gone as well: they are not needed.
             contents = [stored.get(part, b"") if isinstance(part, tuple) else part for part in refs.contents]
             for place, use in refs.actors.items():
                 if not isinstance(found := contents[place], Version):  # only the journal had it
@@ -156,7 +156,7 @@ class Inputs(msgspec.Struct):
         return Read(parts, spans, given, len(values) > len(needs.values))
 
     def resolve(self, node: str, part: int) -> Part | Key:
-        """This part, in memory or in the journal. A ref that was passed on may be found with who had it before."""
+        """This part, in memory or in the journal. A ref that was passed on may be found with its previous holder."""
         while True:
             value = self._outputs.get(node, part)
             if value is not None:
@@ -297,7 +297,7 @@ class Inputs(msgspec.Struct):
         return found
 
     def _sweep(self) -> None:
-        """Forget what belongs to tasks that the run has forgotten, now and then."""
+        """Forget entries of tasks that the run has forgotten, now and then."""
         if len(self.carried) > 2 * self._swept + 100:
             self.carried = {node: values for node, values in self.carried.items() if node in self._rows}
             self._swept = len(self.carried)

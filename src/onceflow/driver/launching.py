@@ -1,4 +1,4 @@
-"""Attempts and undos on their way to whoever carries them out: places are asked for, inputs read, and what is under way
+"""Attempts and undos on their way to the workers: places are asked for, inputs read, and what is under way
 is remembered until it is answered."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Launches(msgspec.Struct):
     """Until that is over."""
     _host: Host
     _tell_later: Callable[[events.Event], None]
-    """Core is told when it has answered to what it was told before."""
+    """Core is notified once it has handled the previous events."""
     in_flight: dict[int, Work] = {}
     """Attempt → what was started and has not been answered."""
     latest: Work | None = None
@@ -40,9 +40,9 @@ class Launches(msgspec.Struct):
     """(node, whether it is about its undo) → workers that died while they ran that, since it last came to an end, and
     for which it is the only suspect."""
     drained: OnceflowError | None = None
-    """Nothing more starts, and this is why."""
+    """Why nothing more starts."""
     pausing: bool = False
-    """Nothing more starts, because somebody wants the run to rest."""
+    """Nothing more starts, because the run was asked to rest."""
     entering: dict[str, None] = {}
     """Nodes that were admitted, until the run has answered to that."""
     _asking: dict[str, None] = {}
@@ -58,7 +58,7 @@ class Launches(msgspec.Struct):
         return attempt in self.in_flight
 
     def is_asked_about(self, attempt: int) -> bool:
-        """Whether it has come to its end, and handlers are being asked what shall become of that."""
+        """Whether it has ended, and handlers are being asked for their answer."""
         return attempt in self.in_flight and self.in_flight[attempt].failure is not None
 
     def under_way(self) -> list[Work]:
@@ -101,7 +101,7 @@ class Launches(msgspec.Struct):
         return node in self._asking
 
     def admit(self, nodes: Sequence[str]) -> None:
-        """Nodes that asked may start. Of those that do not, the host is told (`Host.unused`)."""
+        """Nodes that asked may start. The host is notified of those that do not (`Host.unused`)."""
         starts = not self.pausing and self.drained is None
         for node in nodes:
             if starts:
@@ -124,7 +124,7 @@ class Launches(msgspec.Struct):
             self._host.unused(self.driver, node, attempt)
 
     def give_back_unused(self) -> None:
-        """The run has been told of all that was admitted, and what is left could not start."""
+        """The run was notified of all admitted nodes; those left could not start."""
         entering, self.entering = self.entering, {}
         for node in entering:
             self._host.unused(self.driver, node, 0)
@@ -132,7 +132,7 @@ class Launches(msgspec.Struct):
     # -- starting ------------------------------------------------------------------------------------------------------
 
     def prepare(self, command: commands.Start) -> None:
-        """Core has decided that it starts, which may have to be durable first."""
+        """Core has decided to start it; that decision may have to be durable first."""
         if command.private:
             self.private[command.attempt] = None
         elif self.entering and command.node in self.entering:
@@ -216,8 +216,8 @@ class Launches(msgspec.Struct):
         return self.driver.features.limits.watch(node, settings)
 
     def foresee(self, *, alone: bool) -> None:
-        """What follows the latest that was started, if it is `alone` under way. Not after a worker died: who is to
-        blame shows best if they run one by one."""
+        """What follows the latest that was started, if it is `alone` under way. Not after a worker died: the culprit
+        shows best if they run one by one."""
         work, self.latest = self.latest, None
         if work is None or not alone or len(self.in_flight) != 1 or work.attempt not in self.in_flight:
             return
@@ -252,7 +252,7 @@ class Launches(msgspec.Struct):
             self._host.stop(self.driver, attempt)
 
     def stop_effectless(self) -> None:
-        """What has no effect need not come to its end."""
+        """Stop attempts without effect."""
         for attempt, work in self.in_flight.items():
             row = self.driver.run.rows.get(work.node)
             if not work.undo and (row is None or row.effect == "none"):

@@ -36,7 +36,7 @@ MOST_WAITING = 10_000
 """Attempts that are remembered until the next batch. What comes beyond that is lost."""
 
 Outcome = Literal["finished", "raised", "lost", "stopped"]
-"""What became of an attempt. `lost`: its worker died."""
+"""The outcome of an attempt. `lost`: its worker died."""
 
 FINISHED, RAISED, LOST, STOPPED = range(4)
 """Places in `OUTCOMES`."""
@@ -49,7 +49,7 @@ _UNDO = 4
 _MICROSECONDS = 1_000_000
 
 _Row = tuple[str, int, int, int, int, int, int, int]
-"""Node, place of its task, number of the attempt in its epoch, start (-1 if nobody knows), duration, worker, bytes,
+"""Node, place of its task, number of the attempt in its epoch, start (-1 if unknown), duration, worker, bytes,
 outcome."""
 
 _Body = tuple[int, int, list[str], list[_Row]]
@@ -66,7 +66,7 @@ class Measurement(msgspec.Struct, frozen=True, gc=False):
     task: str
     attempt: int
     started: float
-    """Seconds since 1970; 0 if nobody knows, because it was lost or stopped."""
+    """Seconds since 1970; 0 if unknown, because it was lost or stopped."""
     seconds: float
     worker: int
     """A process id, or 0."""

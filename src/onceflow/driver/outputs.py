@@ -35,10 +35,10 @@ Part = bytes | Object | Blob | Version
 
 
 class Outputs(msgspec.Struct):
-    """What each node returned last, by its attempt."""
+    """The last output of each node, by its attempt."""
 
     _parts: dict[str, tuple[int, list[Part | None]]] = {}
-    """Node → the attempt and its parts; None for a part that is saved, but not at hand."""
+    """Node → the attempt and its parts; None for a part that is saved, but not in memory."""
     _private: dict[str, Sequence[Part]] = {}
     """Node → what was rebuilt for undos only."""
     described: dict[str, Sequence[RefPart]] = {}
@@ -82,7 +82,7 @@ class Outputs(msgspec.Struct):
         return gone + self._lose_privately(lambda part: isinstance(part, bytes) and part in forms)
 
     def version(self, node: str, attempt: int, part: int, found: Part) -> Version:
-        """A version of an actor, which everybody who asks for it shares from now on."""
+        """A version of an actor, which all its readers share from now on."""
         if isinstance(found, Version):
             return found
         version = Version(None, found)
@@ -92,7 +92,7 @@ class Outputs(msgspec.Struct):
         return version
 
     def lose_actor(self, actor: Instance) -> list[tuple[str, int]]:
-        """It lives no more. Returns the parts that cannot be read any more."""
+        """The actor is dead. Returns the parts that cannot be read any more."""
         gone: list[tuple[str, int]] = []
         for node, parts in [*((node, held[1]) for node, held in self._parts.items()), *self._private.items()]:
             for number, part in enumerate(parts):
@@ -130,7 +130,7 @@ class Outputs(msgspec.Struct):
     def lose(
         self, objects: Set[Object], saved: Callable[[str, int, int], Blob | None]
     ) -> tuple[list[tuple[str, int]], dict[Object, Blob]]:
-        """These objects are no more. `saved` finds what was saved of a node's part and attempt, and takes its place.
+        """These objects are gone. `saved` finds what was saved of a node's part and attempt, and takes its place.
         Returns the parts that cannot be read any more, and which blobs took the place of which objects."""
         gone: list[tuple[str, int]] = []
         replaced: dict[Object, Blob] = {}
@@ -138,7 +138,7 @@ class Outputs(msgspec.Struct):
             for number, part in enumerate(parts):
                 if isinstance(part, Version) and isinstance(part.snapshot, Object) and part.snapshot in objects:
                     part.snapshot = saved(node, number, attempt)
-                    if part.snapshot is None:  # also if the actor lives: nobody could save it any more
+                    if part.snapshot is None:  # also if the actor lives: it could not be saved any more
                         parts[number] = None
                         gone.append((node, number))
                 elif isinstance(part, Object) and part in objects:
@@ -166,7 +166,7 @@ class Outputs(msgspec.Struct):
 
 
 def _content(part: Part) -> Part | None:
-    """What is in memory of it, besides an actor that lives."""
+    """Its content in memory, besides a live actor."""
     return part.snapshot if isinstance(part, Version) else part
 
 

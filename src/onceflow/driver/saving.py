@@ -1,9 +1,9 @@
 """Saves: what is written for a run, and where that is.
 
 Small values are saved by standing in their record; large ones are written as blobs first. Of a ref of a user's
-(`values.refs`), what is saved is what it tells when it is asked, its kept form.
+(`values.refs`), its kept form is saved, which a worker asks it for.
 
-What several outputs hold, because a ref was passed on, is saved once: those who come later get the same form, or wait
+What several outputs hold, because a ref was passed on, is saved once: later saves get the same form, or wait
 for it together. A blob is deleted when no part names it any more.
 """
 
@@ -30,11 +30,11 @@ MOST_LOSSES = 3
 """How often what a ref of a user's refers to may be gone when it is to be saved, before that is a failure."""
 
 Form = bytes | str
-"""What is saved: the bytes that stand in the record, or the reference of a blob."""
+"""The saved form: the bytes in the record, or the reference of a blob."""
 
 
 class Save(NamedTuple):
-    """What core asks for."""
+    """A save that core asked for."""
 
     node: str
     part: int
@@ -48,7 +48,7 @@ class Own(NamedTuple):
     """Its live form."""
     maker: str
     attempt: int
-    """Who made it, and in which attempt."""
+    """The node that made it, and the attempt."""
 
 
 class Saving:
@@ -61,7 +61,7 @@ class Saving:
         self._outputs = driver.outputs
         self._inputs = driver.inputs
         self.under_way = 0
-        """What was asked of the host and has not been answered."""
+        """Requests to the host that have not been answered."""
         self._blobs = blobs
         """Node → its blobs that count."""
         self._named: dict[str, int] = {}
@@ -71,7 +71,7 @@ class Saving:
         self._forms: dict[str, dict[tuple[int, int], Form]] = {}
         """Node → (attempt, part) → what is saved of it, if that is not what is in memory. As long as it is there."""
         self._waiting: dict[Object | bytes | Own, list[Save]] = {}
-        """What is being saved → for whom."""
+        """What is being saved → the parts that wait for it."""
         self._latest: dict[bytes, Own] = {}
         """Live form → the ref that has it now."""
         self._own: dict[Own, Form] = {}
@@ -91,7 +91,7 @@ class Saving:
         value: Part | tuple[str, int] | None = self._outputs.get(save.node, save.part)
         if value is None:
             value = self._inputs.resolve(save.node, save.part)
-        if isinstance(value, tuple):  # a ref that came in, is saved with who had it before, and not in memory
+        if isinstance(value, tuple):  # a ref that came in, is saved with its previous holder, and not in memory
             value = self._store.values({value})[value]
         if isinstance(value, Version):
             assert value.snapshot is not None
@@ -142,7 +142,8 @@ class Saving:
                 self._write(thing, thing)
 
     def _told(self, own: Own, kept: bytes | Object | None, failure: bytes | None) -> None:
-        """A ref of a user's has told what has to be saved of it; or has raised this; or what it refers to is gone."""
+        """A ref of a user's has returned what has to be saved of it; or has raised this; or what it refers to is
+        gone."""
         self.under_way -= 1
         if self._driver.over:
             return
@@ -176,7 +177,7 @@ class Saving:
     def _wrote(self, thing: Object | bytes | Own, reference: str | None) -> None:
         self.under_way -= 1
         if self._driver.over:
-            return  # nobody will ever name it: it is collected as an orphan
+            return  # no part will ever name it: it is collected as an orphan
         if reference is not None:
             waiting = self._waiting[thing]
             self._settle(thing, reference)
@@ -186,12 +187,12 @@ class Saving:
         waiting = self._waiting.pop(thing)
         if isinstance(thing, Object):
             self._driver.lost({thing})
-        else:  # the kept form of a ref was lost on its way: asked again, the ref tells it once more
+        else:  # the kept form of a ref was lost on its way: asked again, the ref returns it once more
             for save in filter(self.is_wanted, waiting):
                 self.save(save)
 
     def _settle(self, thing: Object | bytes | Own, form: Form) -> None:
-        """It is saved, for all who wait for it."""
+        """The value is saved, for all parts that wait for it."""
         if isinstance(thing, Own):
             self._own[thing] = form
         elif isinstance(thing, Object) and isinstance(form, str):
@@ -235,12 +236,12 @@ class Saving:
         self._driver.tell(events.Lost(tuple(lost), attempts))
 
     def release(self, node: str) -> None:
-        """Its output is in memory no more. The saves stay."""
+        """Its output is no longer in memory. The saves stay."""
         self._forms.pop(node, None)
         self._written.pop(node, None)
 
     def drop(self, node: str, through: int) -> None:
-        """What attempts up to this one have saved counts no more."""
+        """Saves of attempts up to this one no longer count."""
         forms = self._forms.get(node, {})
         for attempt, part in [key for key in forms if key[0] <= through]:
             del forms[attempt, part]
@@ -248,7 +249,7 @@ class Saving:
         for blob in self._blobs.pop(node, ()):
             if blob.attempt <= through:
                 self._named[blob.reference] -= 1
-                if not self._named[blob.reference]:  # else a ref that somebody else saved as well
+                if not self._named[blob.reference]:  # else a ref that another part saved as well
                     self._store.delete(blob.reference)
             else:
                 kept.append(blob)
@@ -263,7 +264,7 @@ class Saving:
         return None
 
     def output(self, row: Row) -> tuple[Part, ...]:
-        """As everybody will find it who asks for it, now or later: the declared parts, then the refs in them."""
+        """As every reader finds it, now or later: the declared parts, then the refs in them."""
         parts = range(row.every_part.bit_length())
         found: list[Part | None] = [self.blob(row.id, part, row.attempt) for part in parts]
         for part in parts:

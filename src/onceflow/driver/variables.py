@@ -3,7 +3,7 @@
 What a task wrote waits here until all else of its output is where it must be. Then its values are worked out upon what
 those before it left, its last save counts, and both stand in one batch of the journal. So commits go one after the
 other: a *turn* is taken by one task until core has answered to its save, or has said nothing because that came too
-late. Where functions of users have to be called, a worker does that, for all who wait at that moment at once.
+late. Where functions of users have to be called, a worker does that, for all tasks that wait at that moment at once.
 
 What is committed is shown to readers when the batch is durable, and not before.
 """
@@ -54,7 +54,7 @@ class Variables(Feature):
         self._worked_out: deque[tuple[Save, Values | bytes]] = deque()
         """Values that stand if all before them do, or what was raised."""
         self._turn: tuple[Save, Values] | None = None
-        """Who was told to core and has not been appended."""
+        """Tasks that were reported to core and have not been appended."""
         self._undurable: deque[tuple[int, Values]] = deque()
         """Number of the batch → values that are committed with it."""
 
@@ -67,7 +67,8 @@ class Variables(Feature):
         self._written[node] = (attempt, steps)
 
     def holds_back(self, save: Save) -> bool:
-        """The bytes of this part are where they must be. Whether core is told later, because its turn has to come."""
+        """The bytes of this part are where they must be. Whether core is notified later, because its turn has to
+        come."""
         written = self._written.get(save.node)
         row = self._driver.run.rows.get(save.node)
         if written is None or written[0] != save.attempt or row is None:
@@ -100,7 +101,7 @@ class Variables(Feature):
         return False
 
     def _work_out(self) -> bool:
-        """Find the values of the next one. False if nobody waits, or a worker has to find them first."""
+        """Find the values of the next one. False if no task waits, or a worker has to find them first."""
         waiting: list[Save] = []
         while self._queue and len(waiting) < MOST_AT_ONCE:
             save = self._queue.popleft()
@@ -129,7 +130,7 @@ class Variables(Feature):
         return False
 
     def record(self, record: records.Wrote, mark: int) -> Entry:
-        """The entry of a commit, which is part of the batch with this number. It tells that nothing more will be
+        """The entry of a commit, which is part of the batch with this number. It marks that nothing more will be
         written, also if nothing was."""
         written = self._written.pop(record.node, None)
         if written is None:

@@ -1,9 +1,9 @@
 """Nodes that wait for an event or a moment (design 2.11): attempts that no worker carries out.
 
-A run's mailbox is in the journal. An event that somebody waits for is *picked* here, becomes the output of the node
-that waits, and is *taken* with the save of that: the entry that says so stands in the same batch. So one commit decides
-who got the event, and whether it came in time; and if the node is dropped later, the event is free again, in its old
-place, with the commit that drops it. A deadline is written down once, when the wait begins, as a moment of the wall
+A run's mailbox is in the journal. An event that a node waits for is *picked* here, becomes the output of the node that
+waits, and is *taken* with the save of that: the entry that says so stands in the same batch. So one commit decides
+which node got the event, and whether it came in time; and if the node is dropped later, the event is free again, in its
+old place, with the commit that drops it. A deadline is written down once, when the wait begins, as a moment of the wall
 clock.
 """
 
@@ -116,7 +116,7 @@ class Waits(Feature):
             self._look(attempt)
 
     def _look_for_unused(self) -> bool:
-        """An event that was picked is free again if what was to be saved counts no more. Whether there was one."""
+        """An event that was picked is free again if what was to be saved no longer counts. Whether there was one."""
         rows = self._driver.run.rows
         unused = [
             node for node, (_, attempt) in self._picked.items() if node not in rows or rows[node].attempt != attempt
@@ -236,7 +236,7 @@ class Waits(Feature):
         return entries.took(node, number)
 
     def dropped(self, nodes: Sequence[str]) -> None:
-        """What these nodes saved counts no more: their events are free again, and their waits begin anew."""
+        """What these nodes saved no longer counts: their events are free again, and their waits begin anew."""
         for node in nodes:
             self._deadlines.pop(node, None)
         numbers = [self._taken.pop(node) for node in nodes if node in self._taken]

@@ -1,4 +1,4 @@
-"""What a driver asks for, and whom it asks."""
+"""Requests of a driver, and the interfaces that it sends them to."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class GivenRefs(msgspec.Struct, frozen=True, gc=False):
     """The refs that an attempt is given, in its inputs or as inputs."""
 
     ids: list[str]
-    """Who made them: equal refs that came different ways have equal ids."""
+    """The node that made them: equal refs that came different ways have equal ids."""
     sources: list[tuple[str, int]]
     """Where they come from: (node, part)."""
     contents: list[Part]
@@ -128,7 +128,7 @@ class Host(Protocol):
     def checkpoint(
         self, driver: Driver, node: str, live: bytes, then: Callable[[bytes | Object | None, bytes | None], None]
     ) -> None:
-        """Have a ref of a user's tell what has to be saved of it (`values.refs`), then call `then` with its kept form,
+        """Ask a ref of a user's what has to be saved of it (`values.refs`), then call `then` with its kept form,
         or with what it raised; with neither, if what it refers to is gone."""
 
     def update(
@@ -141,7 +141,7 @@ class Host(Protocol):
         """Other values of its task variables are durable now. What is started after this sees them."""
 
     def mailbox(self, driver: Driver, key: str) -> list[MailboxEvent]:
-        """The events under this key that were sent to its run and that nobody has taken."""
+        """The events under this key that were sent to its run and that no task has taken."""
 
     def park(self, driver: Driver, due: float) -> None:
         """Its run waits for events, or until this moment, and all of it is durable: it may be let go (`Driver.rest`)
@@ -163,7 +163,7 @@ class Host(Protocol):
         """Seconds since 1970, as people see them: the clock may be set meanwhile."""
 
     def ended(self, driver: Driver) -> None:
-        """There is nothing more to do: the run is over, or waits for a person (`Driver.ending` says how), and all of
+        """There is nothing more to do: the run is over, or waits for a user (`Driver.ending` says how), and all of
         that is durable; or the driver was interrupted."""
 
 
@@ -171,7 +171,7 @@ class Store(Protocol):
     """Where the saved values of a run are."""
 
     def delete(self, reference: str) -> None:
-        """A blob that counts no more."""
+        """A blob that no longer counts."""
 
     def values(self, parts: set[tuple[str, int]]) -> dict[tuple[str, int], Part]:
         """What the journal has of these parts (node, part), each as it was saved last."""

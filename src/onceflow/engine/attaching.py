@@ -1,14 +1,14 @@
-"""Joining a run that exists: take its result, wait for it, or go on with it.
+"""Joining a run that exists: take its result, wait for it, or continue it.
 
     succeeded                               its result is read
-    driven by this engine                   wait together with whoever waits already
-    driven by another engine                listen to it, look again now and then, and tell how it ends there
+    driven by this engine                   wait together with callers that wait already
+    driven by another engine                listen to it, look again now and then, and report its outcome
     failed, cancelled, undone, paused       go on with it
     its engine is dead                      go on with it, once its workers are proved dead as well
 
 If another engine was quicker with going on (`loading`), nothing has happened, and the run is looked at again.
 
-All of this happens in the thread of whoever asks.
+All of this happens in the calling thread.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Attaching:
         again: Submission | None = None,
         cancel: events.Cancel | None = None,
     ) -> None:
-        """Returns as soon as the run is driven here, or has ended; `completion` then tells, or will tell, how it comes
-        out. `again`, if given, is the same submission with the code as it is now. With `cancel`, a run that nobody
-        drives is cancelled instead of going on."""
+        """Returns as soon as the run is driven here, or has ended; `completion` has its outcome then, or gets it later.
+        `again`, if given, is the same submission with the code as it is now. With `cancel`, a run without a driver is
+        cancelled instead of going on."""
 
         def go_on(row: RunRow) -> bool:
             return self._go_on(row, completion, again, cancel)
@@ -56,14 +56,15 @@ class Attaching:
         self._look(run, completion, go_on, is_cancelled=cancel is not None)
 
     def take(self, row: RunRow, completion: Completion) -> bool:
-        """Goes on with a run that has not come to rest, if nobody drives it and nobody is quicker. Does not wait."""
+        """Continues a run that has not come to rest, if it has no driver and no other engine is quicker. Does not
+        wait."""
         if not self.can_be_driven(row):
             return False
         self._wait_for_workers(row)
         return self._go_on(row, completion, None, None)
 
     def wait_for(self, run: str, completion: Completion) -> None:
-        """Returns when the run has come to rest, whoever drives it; `completion` then tells how."""
+        """Returns when the run has come to rest, on any engine; `completion` then has its outcome."""
         self._look(run, completion, None)
 
     def _look(
@@ -74,8 +75,8 @@ class Attaching:
         *,
         is_cancelled: bool = False,
     ) -> None:
-        """Returns as soon as the run is driven here, or has ended. If nobody drives it, `go_on` is called, until it
-        says that it was quick enough; without it, somebody else goes on with the run."""
+        """Returns as soon as the run is driven here, or has ended. If it has no driver, `go_on` is called until it
+        reports success; without `go_on`, another engine continues the run."""
         waited = go_on is None
         stopped = StoppedDriver(self._home)
         with contextlib.closing(Following(self._home, completion)) as following:
@@ -121,7 +122,7 @@ class Attaching:
         return row.due is not None and self._hub.is_parked(row.id)
 
     def can_be_driven(self, row: RunRow) -> bool:
-        """Whether nobody drives it."""
+        """Whether no engine drives it."""
         if self._hub.is_busy_with(row.id):
             return False
         return (
@@ -134,7 +135,7 @@ class Attaching:
     def _go_on(
         self, row: RunRow, completion: Completion, again: Submission | None, cancel: events.Cancel | None
     ) -> bool:
-        """False if somebody else was quicker."""
+        """False if another engine was quicker."""
         try:
             make = load(self._home, row, again, cancel)
         except Redirected:
@@ -148,7 +149,7 @@ class Attaching:
             if not isinstance(driven.error, Redirected):
                 completion.end(driven.ending, driven.error)
 
-        driven.when_done(pass_on)  # before it can be parked: then it is known that somebody depends on it
+        driven.when_done(pass_on)  # before it can be parked: then it is known that a caller depends on it
         self._hub.adopt(Adoption(make, driven))
         driven.wait_until_accepted()
         return not isinstance(driven.error, Redirected)

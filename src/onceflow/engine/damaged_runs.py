@@ -1,4 +1,4 @@
-"""Runs whose own rows in the journal are damaged: how they are forgotten.
+"""Forgetting runs whose own rows in the journal are damaged.
 
 Nothing in such a row can be trusted: neither the id, which names files, nor the status, nor the engine that drives the
 run. So the run goes by the number of its row, no file is deleted by the id (blobs and logs are orphans from then on,

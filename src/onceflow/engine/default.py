@@ -129,7 +129,7 @@ def run(node: R, **options: Unpack[LocatedRunOptions]) -> R:
     goes on from there.
     After `timeout` seconds the run is cancelled, as `cancel` does it, and `RunTimedOut` is raised; time in which no
     engine drives it counts as well, until it is resumed.
-    `metadata` is for people: a dictionary of what JSON has a form for, by which runs can be found (`list_runs`). It is
+    `metadata` is for users: a dictionary of what JSON has a form for, by which runs can be found (`list_runs`). It is
     no part of what makes two runs the same, and the first one under a name decides.
     `home`, `backend`, `journal` and `blobs` say where it is driven and written down, if that is not as configured:
     `run(node, backend="ray", journal="postgresql://…", blobs="s3://…")`.
@@ -157,8 +157,8 @@ def run_async(node: R, **options: Unpack[LocatedRunOptions]) -> RunHandle[R]:
 
 
 def submit(node: R, **options: Unpack[LocatedRunOptions]) -> RunHandle[R]:
-    """Leaves a run to an engine that serves (`onceflow serve`, `Engine.serve`), on whatever host, and returns as soon
-    as it is durable. It is *pending* until one takes it, however long that takes. The handle tells how it comes out.
+    """Leaves a run to an engine that serves (`onceflow serve`, `Engine.serve`), on any host, and returns as soon
+    as it is durable. It is *pending* until one takes it, however long that takes. The handle gives its outcome.
 
     The options are those of `run`. The code of its tasks must be found where it is served.
 

@@ -36,41 +36,46 @@ R = TypeVar("R")
 
 
 class Engine(Running, Commanding, Inspecting, Scheduling, Queueing):
-    """Runs graphs, and keeps what it knows about them in a home directory.
+    """Runs graphs, and keeps their state in a home directory.
 
-    `home` is that directory (default `./.onceflow`), `blobs` the URL of a place for large values instead of it
-    (`"s3://bucket/prefix"`, `gs:`, `az:`, `file:`), `workers` the number of worker processes (default: one per core),
-    `durability` what a save survives (`"power"`, or the faster `"process"`), `preload` names modules that workers
-    import early, and `recover=True` goes on with all interrupted runs at once.
-    `output` says what becomes of what tasks print and log: `"show"` stores it and shows it with the task in front,
-    `"store"` only stores it, `"inherit"` leaves the terminal to the workers. `log_level` is the level of `logging` from
-    which on records count (`"INFO"`), `log_limit` the bytes that a run's log may have, and `event_log=False` keeps no
-    log of what the engine does. `object_memory` is how many bytes of memory large values may take while they wait to be
-    read, and `object_patience` how many seconds they may wait there before they are moved to disk.
-    With `schedules=False` it fires no schedules, and leaves that to others that share the home directory.
-    A task fails when `worker_deaths` workers have died in a row while they ran it (10), unless it has that option
-    itself.
-    It drives at most `max_running` runs at a time; others wait, the highest priority first. When `max_pending` of them
-    wait, one more is refused with `QueueFull`.
-    When other programs keep the journal locked (one that was stopped with Ctrl-Z in the middle of a commit), runs wait
-    as long as it takes, and a line in the log names the program; what else waits for an answer (`send_event`, `cancel`,
-    `delete` and so on) raises `StorageBusy` after `lock_timeout` seconds (default: 30).
-    With `progress=True` it is shown on stderr how runs get on while somebody waits for them: a live display on a
-    terminal, a line every few seconds elsewhere.
-    `journal` is the URL of a PostgreSQL database that has the journal instead of a file in the home directory, so that
-    engines on several hosts share runs; `lease` is how many seconds those wait before they take this engine for dead.
-    `backend` is where tasks run: `"local"`, on this host; or a Ray cluster: `"host:port"`, `"auto"` for the one that
-    runs here, `"ray"` for that which `RAY_ADDRESS` names, else one that is started here; `"ray://host:port"` from a
-    machine that is no part of it.
-    The home directory must belong to this user, and no other user may be able to write or exchange it, because what
-    lies there is unpickled: else `StorageNotTrusted` is raised. `trusted_owners` names users, by name or id, whose
-    folders are trusted all the same, such as the owner of a volume that is mounted into a container; in a home
-    directory that belongs to one of them, the engine makes a folder of its own.
-    What is not given comes from `ONCEFLOW_HOME`, `ONCEFLOW_WORKERS` and so on, then from `[tool.onceflow]` in
+    - `home`: that directory (default: `./.onceflow`). It must belong to this user, and no other user may be able to
+      write or exchange it, because its contents are unpickled: else `StorageNotTrusted` is raised.
+    - `trusted_owners`: users, by name or id, whose folders are trusted all the same, such as the owner of a volume that
+      is mounted into a container; in a home directory that belongs to one of them, the engine makes a folder of its
+      own.
+    - `blobs`: the URL of a place for large values instead of the home directory (`"s3://bucket/prefix"`, `gs:`, `az:`,
+      `file:`).
+    - `journal`: the URL of a PostgreSQL database that has the journal instead of a file in the home directory, so that
+      engines on several hosts share runs. `lease` is how many seconds those wait before they consider this engine dead.
+    - `backend`: where tasks run: `"local"`, on this host; or a Ray cluster: `"host:port"`, `"auto"` for the one that
+      runs here, `"ray"` for that which `RAY_ADDRESS` names, else one that is started here; `"ray://host:port"` from a
+      machine that is no part of it.
+    - `workers`: the number of worker processes (default: one per core). `preload` names modules that workers import
+      early.
+    - `worker_deaths`: a task fails when so many workers have died in a row while they ran it (10), unless it has that
+      option itself.
+    - `durability`: the failures that a save survives (`"power"`, or the faster `"process"`).
+    - `recover=True`: resumes all interrupted runs at once.
+    - `max_running`: the engine drives at most so many runs at a time; others wait, the highest priority first. When
+      `max_pending` runs wait, the next one is refused with `QueueFull`.
+    - `schedules=False`: the engine fires no schedules, and leaves that to other engines of the home directory.
+    - `output`: how the output of tasks is handled: `"show"` stores it and shows it with the task in front, `"store"`
+      only stores it, `"inherit"` leaves the terminal to the workers. `log_level` is the lowest level of `logging` that
+      is kept (`"INFO"`), `log_limit` the maximum size of a run's log in bytes.
+    - `event_log=False`: keeps no log of what the engine does.
+    - `progress=True`: the progress of runs is shown on stderr while a caller waits for them: a live display on a
+      terminal, a line every few seconds elsewhere.
+    - `object_memory`: the memory budget in bytes for large values that wait to be read. `object_patience` is how many
+      seconds they may wait there before they are spilled to disk.
+    - `lock_timeout`: when other programs keep the journal locked (one that was stopped with Ctrl-Z in the middle of a
+      commit), runs wait as long as it takes, and a line in the log names the program; other calls (`send_event`,
+      `cancel`, `delete` and so on) raise `StorageBusy` after so many seconds (default: 30).
+
+    Settings that are not given come from `ONCEFLOW_HOME`, `ONCEFLOW_WORKERS` and so on, then from `[tool.onceflow]` in
     pyproject.toml. Any number of engines, in any number of processes, may share a home directory.
 
     A context manager: at the end of its block it waits for the runs that it drives, then closes. If the block is left
-    by an exception it does not wait; what was going on is then *interrupted* and can be resumed.
+    by an exception it does not wait; runs in progress are then *interrupted* and can be resumed.
 
         with Engine(home="state", workers=4) as engine:
             print(engine.run(trip.bind("ann", "Rome"), name="trip-17"))
@@ -149,7 +154,7 @@ class Engine(Running, Commanding, Inspecting, Scheduling, Queueing):
             self._display = Displaying(self, lambda: self.active)
 
     def _recover(self) -> None:
-        """Goes on with every interrupted run. Those that only wait are loaded when it is time: there may be many."""
+        """Continues every interrupted run. Runs that only wait are loaded when they are due: there may be many."""
         from onceflow.engine.attaching import MOST_RUNS
 
         left: list[RunRow] = []
@@ -184,13 +189,13 @@ class Engine(Running, Commanding, Inspecting, Scheduling, Queueing):
         def wait_for() -> None:
             try:
                 self._attaching.wait_for(run, completion)
-            except Exception as error:  # whatever it is, somebody waits
+            except Exception as error:  # whatever it is, a caller waits
                 completion.end(None, as_ours(error, run))
 
         return RunHandle(self, completion, feed, lambda: self._aside(wait_for, f"onceflow wait {run}", adopts=False))
 
     def serve(self, *, capacity: int | None = None) -> None:
-        """From now on, takes runs that nobody drives: those that were submitted, and those whose engine is dead. Does
+        """From now on, takes runs without a driver: those that were submitted, and those whose engine is dead. Does
         not wait. At most `capacity` of them at a time (default: 16 for each worker).
 
             with Engine(journal="postgresql://…") as engine:
@@ -213,7 +218,7 @@ class Engine(Running, Commanding, Inspecting, Scheduling, Queueing):
                 self._serving = Serving(self._home, self._hub, self._attaching, capacity)
 
     def drain(self, *, grace: float = 30.0) -> None:
-        """Takes no more runs, fires none, and lets go of those that it drives, so that others go on with them: tasks
+        """Takes and fires no more runs, and releases those that it drives, so that other engines continue them: tasks
         with an effect have `grace` seconds to end. Returns when nothing runs here any more. Close the engine then."""
         from onceflow.engine.serving import drain
 
@@ -224,8 +229,8 @@ class Engine(Running, Commanding, Inspecting, Scheduling, Queueing):
         drain(self._hub, grace)
 
     def close(self) -> None:
-        """Ends all workers and lets go of the home directory. Runs that are going on are interrupted and can be
-        resumed. Closing twice is harmless."""
+        """Ends all workers and releases the home directory. Runs in progress are interrupted and can be resumed.
+        Closing twice is harmless."""
         from onceflow.storage.home import Home
 
         with self._lock:
@@ -243,7 +248,7 @@ class Engine(Running, Commanding, Inspecting, Scheduling, Queueing):
 
     @property
     def id(self) -> str:
-        """What tells it from other engines that share its journal."""
+        """Distinguishes it from other engines that share its journal."""
         return self._home.engine
 
     @property

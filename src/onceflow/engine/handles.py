@@ -1,4 +1,4 @@
-"""What somebody who waits for a run holds."""
+"""Handles: what callers that wait for a run hold."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ Kind = Literal[
 ]
 
 MOST_EVENTS = 10_000
-"""Events that are kept for somebody who has not looked at them yet. Of those that tell of progress half as many:
+"""Events that are kept for a listener that has not read them yet. Of progress events half as many:
 they are of passing interest, and must not take the place of others."""
 
 
 class Event(msgspec.Struct, frozen=True):
-    """Something that happened to a run. `failed`: it raised `detail`; `lost`: the worker died; `status`: the run's
+    """An event of a run. `failed`: it raised `detail`; `lost`: the worker died; `status`: the run's
     status changed to `detail`; `missed`: so many events (`detail`) were too many to be kept; `unheard`: another engine
     drives the run and cannot be asked for its events, because of `detail`."""
 
@@ -61,13 +61,13 @@ class Event(msgspec.Struct, frozen=True):
 
 
 class Listening(Protocol):
-    """Somebody who is told of the events of a run, in the loop's thread."""
+    """A listener that is notified of the events of a run, in the loop's thread."""
 
     def tell(self, event: Event) -> None: ...
 
 
 class Feed:
-    """The events of a run on their way to somebody who iterates. Thread-safe."""
+    """The events of a run on their way to an iterating caller. Thread-safe."""
 
     def __init__(self) -> None:
         self._news = threading.Condition()
@@ -98,7 +98,7 @@ class Feed:
         return bool(self._events) or self._missed > 0 or self._closed
 
     def next(self) -> Event | None:
-        """The next event that nobody has taken; None when the run has ended and there is none left."""
+        """The next event that has not been taken; None when the run has ended and there is none left."""
         with self._news:
             while (event := self._take()) is None and not self._closed:
                 self._news.wait()
@@ -132,7 +132,7 @@ _making_locks = threading.Lock()
 
 
 def _renew() -> None:
-    """In a forked child: who held it is not there."""
+    """In a forked child: the thread that held it is not there."""
     global _making_locks
     _making_locks = threading.Lock()
 
@@ -150,7 +150,7 @@ class Latch(msgspec.Struct, gc=False):
     def open(self) -> None:
         """To be called by one thread at a time; opening it twice is harmless."""
         if not self.opened:
-            self.opened = True  # whoever is about to wait looks at it once more when there is a lock
+            self.opened = True  # a thread about to wait checks it once more when there is a lock
             if self._lock is not None:
                 self._lock.release()
 
@@ -174,11 +174,12 @@ class Latch(msgspec.Struct, gc=False):
 
 
 class Redirected(OnceflowError):
-    """The run that was to be created or claimed turned out to be somebody else's: look again. Never seen by users."""
+    """The run that was to be created or claimed turned out to belong to another engine: look again. Never seen by
+    users."""
 
 
 class Completion:
-    """How one run comes out, for whoever waits for it. Thread-safe."""
+    """The outcome of one run, for its waiting callers. Thread-safe."""
 
     __slots__ = (
         "__weakref__",
@@ -201,7 +202,7 @@ class Completion:
         self.name = name
         self.ending: Ending | None = None
         self.error: OnceflowError | None = None
-        """Why nobody here will learn how the run ends."""
+        """Why the run's outcome will not become known here."""
         self.feeds = tuple(feeds)
         """Where its events go."""
         self._lock = threading.Lock()
@@ -209,11 +210,11 @@ class Completion:
         self._done = Latch()
         self._callbacks: tuple[Callable[[], None], ...] = ()
         self._following: Completion | None = None
-        """What it comes out as. If that is parked, nobody else may hold it."""
+        """The completion that it resolves to. If that is parked, it may have no other holder."""
         self.followed = False
-        """Whether somebody depends on it who does not hold it."""
+        """Whether a caller depends on it without holding it."""
         self.elsewhere: Callable[[Completion], None] | None = None
-        """What is done, instead of coming out, if the run turns out to be somebody else's."""
+        """What is done, instead of coming out, if the run turns out to belong to another engine."""
 
     def accept(self) -> None:
         """The run is durable."""
@@ -253,8 +254,8 @@ class Completion:
         return self._done.wait(timeout)
 
     def when_done(self, callback: Callable[[], None], *, follows: bool = True) -> None:
-        """Call it when the run has come out, from whichever thread learns that first. `follows`: somebody depends on
-        that who does not hold this completion."""
+        """Call it when the run has an outcome, from the thread that learns that first. `follows`: a caller depends on
+        that without holding this completion."""
         with self._lock:
             if not self._done.opened:
                 self._callbacks += (callback,)
@@ -270,7 +271,8 @@ class Completion:
         return outcomes.value_of(self.ending, self.run, self.name, map)
 
     def follow(self, other: Completion) -> None:
-        """Come out as another one does, and tell of its events. If that has never been driven, this goes on."""
+        """Take the outcome of another completion, and pass on its events. If that has never been driven, this goes
+        on."""
 
         def pass_on() -> None:
             if not isinstance(other.error, Redirected):
@@ -281,12 +283,12 @@ class Completion:
         other.when_done(pass_on)
 
     def listen(self, *feeds: Listening) -> None:
-        """Tell them of its events from now on."""
+        """Notify them of its events from now on."""
         with self._lock:
             self.feeds += feeds
 
     def ignore(self, feed: Listening) -> None:
-        """Tell it no more."""
+        """Stop notifying it."""
         with self._lock:
             self.feeds = tuple(other for other in self.feeds if other is not feed)
 
@@ -303,10 +305,10 @@ class Completion:
 
 
 class RunHandle(Generic[R]):
-    """A run that goes on, perhaps in another process.
+    """A run in progress, perhaps in another process.
 
     Ask for its `result()`, or `await` it. Iterating over it, with `for` or `async for`, gives its events as they
-    happen, until it ends; each event is given once, to whoever iterates first.
+    happen, until it ends; each event is given once, to the first iterator.
 
         handle = run_async(trip.bind("ann", "Rome"))
         for event in handle:
@@ -321,8 +323,8 @@ class RunHandle(Generic[R]):
         feed: Feed | None = None,
         watch: Callable[[], None] | None = None,
     ) -> None:
-        """`watch`, if given, begins to look after a run that others drive. It is called when first somebody wants to
-        know, because many may be submitted whom nobody asks for."""
+        """`watch`, if given, begins to look after a run that others drive. It is called when a caller first asks,
+        because many runs may be submitted that no caller asks about."""
         self._engine = engine
         self._completion = completion
         self._watch = watch
@@ -340,7 +342,7 @@ class RunHandle(Generic[R]):
 
     @property
     def status(self) -> Status:
-        """How the run stands now."""
+        """The current status of the run."""
         return self._engine.status(self.id)
 
     @property
@@ -371,7 +373,7 @@ class RunHandle(Generic[R]):
         return value
 
     def wait(self) -> None:
-        """Waits until the run has ended, however it does. Ctrl-C means what it means for `run`: it stops the run, which
+        """Waits until the run has ended, in any way. Ctrl-C means what it means for `run`: it stops the run, which
         keeps what it has; tasks with an effect may finish, and a second Ctrl-C does not wait for them. A run that
         another process drives goes on."""
         self._look_after()
@@ -420,8 +422,8 @@ class RunHandle(Generic[R]):
 
 
 def _alarm() -> tuple[Callable[[], None], asyncio.Future[None]]:
-    """What any thread may call, and what is then done for whoever awaits it in the running event loop."""
-    import asyncio  # whoever awaits has it already
+    """What any thread may call, and its awaitable form for the running event loop."""
+    import asyncio  # a caller that awaits has imported it already
 
     loop = asyncio.get_running_loop()
     woken: asyncio.Future[None] = loop.create_future()
@@ -431,7 +433,7 @@ def _alarm() -> tuple[Callable[[], None], asyncio.Future[None]]:
             woken.set_result(None)
 
     def wake() -> None:
-        with contextlib.suppress(RuntimeError):  # the event loop is closed, and nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the event loop is closed, and no caller waits any more
             loop.call_soon_threadsafe(set_result)
 
     return wake, woken

@@ -1,8 +1,8 @@
-"""Loading a run that exists: the journal is read, core says what to do, and that is driven in the next epoch.
+"""Loading a run that exists: reads the journal, rebuilds the state in core, and drives the run in the next epoch.
 
-The claim is part of the driver's first batch, so nothing is decided twice: if somebody else was quicker, the batch is
+The claim is part of the driver's first batch, so nothing is decided twice: if another engine was quicker, the batch is
 refused, and nothing of it happened. Loading needs no claim, because a run without a driver does not change. It happens
-in the thread of whoever asks; only the driver is made in the loop's.
+in the calling thread; only the driver is made in the loop's.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ def load(
 ) -> Callable[[Host], Loaded]:
     """Returns what makes its driver, in the loop's thread. `again` is the same submission with the code as it is now;
     with `cancel`, the run is cancelled instead of going on; `short` is what the journal has of it, if that was read
-    already. Raises `Redirected` if somebody has driven it meanwhile."""
+    already. Raises `Redirected` if another engine has driven it meanwhile."""
     journal, store = home.journal, Store(home, row.id)
     missing: CodeMissing | None = None
     with sealed_bytes.using(home.path), journal.load(row.id) if short is None else _opened(short) as loaded:
-        if (loaded.run.epoch, loaded.run.status) != (row.epoch, row.status):  # somebody has driven it meanwhile
+        if (loaded.run.epoch, loaded.run.status) != (row.epoch, row.status):  # another engine has driven it meanwhile
             raise Redirected
         try:
             stored = graph_storage.decode(loaded.graph, store.read, None if again is None else again.graph)
@@ -106,7 +106,7 @@ def load(
         with journal.load(row.id) as loaded:
             outputs, carried = load_values(loaded.entries, run)
 
-    goes_on = past.finished is None and past.parked is None  # else somebody resumes it, and it has all its time again
+    goes_on = past.finished is None and past.parked is None  # else it is being resumed, and it has all its time again
     if not goes_on:
         past.since.clear()
         past.ended_fibers.clear()
@@ -161,7 +161,7 @@ def _tried_again(run: Run, past: History, store: Store) -> tuple[str, ...]:
     else is built."""
     found: dict[str, None] = {}
     for node in past.failed:
-        if node in past.supplied:  # somebody has given its result: nothing has to be tried for that
+        if node in past.supplied:  # a user has given its result: nothing has to be tried for that
             continue
         row, failure = run.rows.get(node), past.failures.get(node)
         awaited = [] if row is None else awaited_below(row)

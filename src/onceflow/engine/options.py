@@ -24,8 +24,8 @@ class CommonRunOptions(TypedDict, total=False):
     """What applies to one run as to many."""
 
     on_failure: OnFailure
-    """`"keep"`: a failed run keeps what it has, and resuming goes on from there. `"undo"`: what undoable tasks have
-    done is taken back."""
+    """`"keep"`: a failed run keeps what it has, and `resume` continues from there. `"undo"`: undoable tasks are
+    undone."""
     timeout: float | None
     """Seconds after which the run is cancelled, as `cancel` does it, and `RunTimedOut` is raised. Time in which no
     engine drives the run counts as well, until it is resumed."""
@@ -52,7 +52,7 @@ class RerunOptions(TypedDict, total=False):
     """Options of `rerun` and `rerun_async`."""
 
     from_task: str | Sequence[str]
-    """What is done again, with all that it leads to."""
+    """The task to run again, with all its descendants."""
     node: object | None
     """Another graph than that of the first run."""
     name: str | None
@@ -84,8 +84,8 @@ class ScheduleOptions(CommonRunOptions, total=False):
     """What is made up for after a time without an engine: the `"latest"` instant that was missed, `"all"` of them (the
     last `limit`), or `"none"`."""
     overlap: Overlap
-    """What becomes of an instant while a run of the schedule goes on: `"skip"` it, `"queue"` it (`limit` wait at the
-    most), or `"allow"` both."""
+    """What happens at an instant while a run of the schedule is in progress: `"skip"` it, `"queue"` it (`limit` wait at
+    the most), or `"allow"` both."""
     limit: int
     """100, if not given."""
     metadata: Mapping[str, Any] | None

@@ -1,6 +1,6 @@
-"""How a run came out: as a value, or as the exception that says why there is none.
+"""The outcome of a run: its value, or the exception that says why there is none.
 
-Values and exceptions of user code are unpickled here, in the thread of whoever asks.
+Values and exceptions of user code are unpickled here, in the calling thread.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _ref(part: Part, id: str, map: Map) -> Any:
 
 
 def _load(part: Part, map: Map, refs: Sequence[Ref[Any]]) -> Any:
-    """Whoever gets it may do with it what they like: it is theirs alone."""
+    """The caller may change it: it is a copy of its own."""
     return packed_outputs.unpack(_content(part, map), refs, ours=True)
 
 
@@ -55,7 +55,7 @@ def _content(part: Part, map: Map) -> bytes | memoryview:
 
 
 def error_of(ending: Ending, run: str, name: str | None, map: Map) -> OnceflowError:
-    """Why there is no result. What fibers only let through is told as the failure of what they awaited."""
+    """Why there is no result. What fibers only let through is reported as the failure of what they awaited."""
     cause = None if ending.failure is None else failures.load(ending.failure)
     error: OnceflowError
     if ending.timeout is not None:

@@ -1,4 +1,4 @@
-"""What the methods of an engine share: its parts, and the questions that each asks first."""
+"""What the methods of an engine share: its parts, and the checks that each makes first."""
 
 from __future__ import annotations
 

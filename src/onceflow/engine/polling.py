@@ -1,4 +1,4 @@
-"""Waiting for what only looking can tell: how a run stands that another process drives."""
+"""Polling: waits for the status of a run that another process drives."""
 
 from __future__ import annotations
 

@@ -33,8 +33,8 @@ PAUSE = 0.002
 """Seconds between two looks at a lock that is still held."""
 
 LONGEST_AWAY = 60.0
-"""Seconds after which nobody waits for workers on other hosts any longer: a clock that began anew when this host did
-would have everybody wait for days."""
+"""Seconds after which engines no longer wait for workers on other hosts: a clock that began anew when this host did
+would have them wait for days."""
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ def prepare(home: Path, engine: str) -> Path:
 
 
 def forget(home: Path, engine: str) -> None:
-    """The engine has closed its pool: nobody needs a proof any more."""
+    """The engine has closed its pool: a proof is no longer needed."""
     shutil.rmtree(_folder(home, engine), ignore_errors=True)
 
 
@@ -123,7 +123,7 @@ def _has_open(pid: int, wanted: os.stat_result) -> bool:
     folder = f"/proc/{pid}/fd"
     try:
         descriptors = os.listdir(folder)
-    except OSError:  # it ended, or belongs to somebody else
+    except OSError:  # it ended, or belongs to another user
         return False
     for descriptor in descriptors:
         with contextlib.suppress(OSError):

@@ -1,6 +1,6 @@
-"""Retention: which runs may be forgotten. Pure functions over what is known about runs; nobody is deleted here.
+"""Retention: which runs may be forgotten. Pure functions over what is known about runs; nothing is deleted here.
 
-Only runs that have ended ever go: succeeded, failed, undone or cancelled. One that is paused waits for a person, and an
+Only runs that have ended ever go: succeeded, failed, undone or cancelled. One that is paused waits for a user, and an
 interrupted one for the next engine.
 
 A rule protects or condemns. `keep` protects the newest so many. Of the others go those that are too old

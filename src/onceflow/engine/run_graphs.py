@@ -89,10 +89,10 @@ class Running(Parts):
             return self._results(begun, return_exceptions)
 
     def resume(self, run: str) -> Any:
-        """Goes on with a run that has failed, was interrupted, cancelled, undone or is paused, by id or name, and
-        returns its result. One that has succeeded is not run again, and one that is going on elsewhere is waited for.
+        """Continues a run that has failed, was interrupted, cancelled, undone or is paused, by id or name, and returns
+        its result. A run that has succeeded is not run again; a run in progress elsewhere is waited for.
 
-        The code is that of today: what is saved stays as it is, the rest runs with the functions as they are now.
+        The current code is used: saved outputs stay as they are, the rest runs with the functions as they are now.
         """
         self._check_usable()
         row = self._listing.row(run)
@@ -107,18 +107,18 @@ class Running(Parts):
         return self._resume_in_background(self._listing.row(run))
 
     def resume_all(self) -> list[RunHandle[Any]]:
-        """Goes on with every interrupted run in the home directory. Returns a handle for each, oldest first."""
+        """Continues every interrupted run in the home directory. Returns a handle for each, oldest first."""
         self._check_usable()
         return self._resume_all(self._listing.interrupted())
 
     def rerun(self, run: str, **options: Unpack[RerunOptions]) -> Any:
-        """Runs a run again, by id or name, from a task on, as a new run, and returns its result. That task and all that
-        it leads to is done again, with the code of now; everything else that was saved is reused. Effects of the first
-        run stay its own: the new one never takes them back.
+        """Runs a run again, by id or name, from a task on, as a new run, and returns its result. That task and all its
+        descendants run again, with the current code; all other saved outputs are reused. The new run never undoes
+        effects of the first one.
 
             rerun("trip-17", from_task="pay")
 
-        With a `node`, the new run is of that graph, and reuses what is the same in both: tasks with the same name,
+        With a `node`, the new run is of that graph, and reuses the outputs of equal tasks: tasks with the same name,
         options and arguments above which everything is the same. Options and metadata are those of the first run,
         unless given. Raises `NoSuchTask`.
         """
@@ -146,7 +146,7 @@ class Running(Parts):
             self._wait(completion)
 
     def show_progress(self) -> contextlib.AbstractContextManager[None]:
-        """For handles. What is entered by whoever waits without `wait`."""
+        """For handles. Entered by callers that wait without `wait`."""
         return self._display
 
     # -- how -----------------------------------------------------------------------------------------------------------
@@ -290,13 +290,14 @@ class Running(Parts):
         def attach() -> None:
             try:
                 self._attaching.attach(row.id, completion, again)
-            except Exception as error:  # whatever it is, somebody waits
+            except Exception as error:  # whatever it is, a caller waits
                 completion.end(None, as_ours(error, row.id))
 
         self._aside(attach, f"onceflow attach {row.id}", adopts=self._attaching.can_be_driven(row))
 
     def _attach_all(self, begun: list[tuple[RunRow, Completion]]) -> None:
-        """One after the other, which takes little time each; whom another engine drives is waited for elsewhere."""
+        """One after the other, which takes little time each; runs that another engine drives are waited for
+        elsewhere."""
         for row, completion in begun:
             try:
                 now = self._home.journal.get_run(row.id)

@@ -1,11 +1,11 @@
-"""Serving: an engine that takes runs which nobody drives, as one of a fleet.
+"""Serving: an engine that takes runs without a driver, as one of a fleet.
 
-Two kinds of runs have no driver: those that were submitted to whoever takes them (*pending*), and those whose engine is
-dead. A serving engine looks for both when somebody calls, when one of its own runs ends, and now and then, because the
-dead do not call. Taking a run is going on with it (`attaching`): the claim is part of the first batch, so if two want
-the same one, one commit decides and the other has done nothing.
+Two kinds of runs have no driver: those that were submitted to any serving engine (*pending*), and those whose engine is
+dead. A serving engine looks for both when another engine calls, when one of its own runs ends, and now and then,
+because the dead do not call. Taking a run is going on with it (`attaching`): the claim is part of the first batch, so
+if two want the same one, one commit decides and the other has done nothing.
 
-Work is balanced by restraint. Nobody drives more runs than its capacity, and nobody takes more of what is pending at
+Work is balanced by restraint. No engine drives more runs than its capacity, and none takes more of what is pending at
 one look than its share, so that engines which look a moment later find theirs. Of what is there, each takes what has
 the highest priority, and then the oldest; if there are several engines, each starts at a random one of the first,
 because all of them would want the very first.
@@ -31,10 +31,10 @@ from onceflow.storage.journal import RunRow
 from onceflow.storage.run_stores import Place
 
 PAUSE = 0.25
-"""Seconds between two looks, if nobody calls."""
+"""Seconds between two looks, if no engine calls."""
 
 RUNS_PER_WORKER = 16
-"""The capacity of an engine, unless told otherwise: runs wait for timers, retries and each other more than they run."""
+"""The capacity of an engine, by default: runs wait for timers, retries and each other more than they run."""
 
 MOST_WAITING = 10
 """Runs that wait for places in queues, for each that may be driven."""
@@ -171,7 +171,7 @@ class Serving:
 
 
 def drain(hub: Hub, grace: float) -> None:
-    """Lets go of everything that is driven here: what has an effect has so many seconds to end."""
+    """Releases all runs that are driven here: tasks with an effect have `grace` seconds to end."""
 
     def let_go(how: Callable[[str, OnceflowError], None]) -> None:
         for run in hub.running:

@@ -1,5 +1,5 @@
-"""Settings of an engine. What is not given as an argument comes from the environment (`ONCEFLOW_HOME`, …), then from
-`[tool.onceflow]` in the nearest pyproject.toml, then from the defaults."""
+"""Settings of an engine. A setting that is not given as an argument comes from the environment (`ONCEFLOW_HOME`, …),
+then from `[tool.onceflow]` in the nearest pyproject.toml, then from the defaults."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOME = ".onceflow"
 PREFIX = "ONCEFLOW_"
 
 URLS = ("journal", "blobs")
-"""Settings whose values may be secret; whoever reads them quotes nothing of it."""
+"""Settings whose values may be secret; code that reads them quotes none of them."""
 
 SHORTEST_LEASE = 1.0
 """Seconds."""
@@ -33,7 +33,7 @@ OWN_PROJECT = "put a pyproject.toml of your own into the current directory"
 """What the user can do instead of mending one that is not trusted."""
 
 Output = Literal["show", "store", "inherit"]
-"""What becomes of what tasks print and log: stored and shown, stored only, or left to the workers themselves."""
+"""Output of tasks: stored and shown, stored only, or left to the workers themselves."""
 
 
 class EngineSettings(msgspec.Struct, frozen=True):
@@ -48,7 +48,7 @@ class EngineSettings(msgspec.Struct, frozen=True):
     recover: bool = False
     """Go on with all interrupted runs when the engine starts."""
     output: Output = "show"
-    """What becomes of what tasks print and log."""
+    """How output of tasks is handled."""
     log_level: int | str = "INFO"
     """The level of `logging` from which on records of tasks are captured."""
     log_limit: int = 10_000_000
@@ -59,9 +59,9 @@ class EngineSettings(msgspec.Struct, frozen=True):
     """Bytes of memory for large values that wait to be read; None for 30 % of what there is. Beyond it they are moved
     to disk."""
     object_patience: float = 60.0
-    """Seconds after which a large value that nobody has read is moved to disk."""
+    """Seconds after which a large value that has not been read is moved to disk."""
     progress: bool = False
-    """Show on stderr how runs get on while somebody waits for them."""
+    """Show the progress of runs on stderr while a caller waits for them."""
     blobs: str | None = None
     """The URL of a place for large values (`storage.blob_urls`); None for the home directory."""
     journal: str | None = None
@@ -118,7 +118,7 @@ def sources(**given: Any) -> dict[str, str]:
 
 
 def _given(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Any, str, Path]]:
-    """The settings that somebody has given: name, value, where it comes from, and the folder that a path is relative
+    """The settings that were given: name, value, where it comes from, and the folder that a path is relative
     to."""
     table, folder = _project(Path.cwd(), _trusted_without_project(arguments))
     for name in table:

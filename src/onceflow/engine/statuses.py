@@ -1,4 +1,4 @@
-"""How a run can stand. Imports nothing, so that the command can complete statuses without an engine."""
+"""The statuses of a run. Imports nothing, so that the CLI can complete statuses without an engine."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Status = Literal[
     "cancelled",
     "interrupted",
 ]
-"""How a run stands. `waiting`: nothing runs, something is due later. `paused`: it waits for a person. `interrupted`:
+"""Status of a run. `waiting`: nothing runs, something is due later. `paused`: it waits for a user. `interrupted`:
 its engine died or was closed; `resume` goes on."""
 
 STATUSES: tuple[Status, ...] = get_args(Status)
 
 ACTIVE: frozenset[Status] = frozenset(("pending", "running", "waiting", "undoing"))
-"""What the journal says of runs that somebody drives, or drove until they were interrupted."""
+"""Statuses in the journal of runs that an engine drives, or drove until they were interrupted."""
 
 ENDED: frozenset[Status] = frozenset(("succeeded", "failed", "undone", "cancelled"))
 
 AT_REST: frozenset[Status] = ENDED | {"paused"}
-"""What the journal says of runs that nobody drives."""
+"""Statuses in the journal of runs without a driver."""

@@ -1,4 +1,4 @@
-"""From a node to a run that can be journaled: everything that happens in the thread of whoever submits."""
+"""From a node to a run that can be journaled: everything that happens in the submitting thread."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from onceflow.values.texts import is_plain_text
 from onceflow.version import VERSION
 
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
-"""Without those that people mistake for each other."""
+"""Without digits and letters that look alike."""
 
 
 _random = random.Random()
@@ -72,7 +72,7 @@ def prepare(
     queue: str | None = None,
     priority: int = 0,
 ) -> Submission:
-    """Raises `UnsafeGraph`, and whatever says that this is no graph. `id` gives it an id that nobody has."""
+    """Raises `UnsafeGraph`, and whatever says that this is no graph. `id` gives it a new id."""
     if on_failure not in ("keep", "undo"):
         raise InvalidOption("on_failure", f"it is 'keep' or 'undo', not {on_failure!r}", kind="setting")
     if name is not None:

@@ -1,6 +1,7 @@
-"""Waking runs that were parked: many at once, in a thread of the parking's own.
+"""Waking parked runs: many at once, in a thread of its own.
 
-Those that nobody waits for are handed to workers, if these may go on with them; the others are loaded and driven here.
+Those without waiting callers are handed to workers, if these may go on with them; the others are loaded and driven
+here.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ logger = logging.getLogger(__name__)
 
 
 class Waker:
-    """`wait_for` returns when a run has come to rest that another engine drives, and tells its completion how."""
+    """`wait_for` returns when a run has come to rest that another engine drives, and gives its completion the
+    outcome."""
 
     def __init__(self, home: Place, wait_for: Callable[[str, Completion], None]) -> None:
         self._home = home
@@ -32,10 +34,9 @@ class Waker:
         """Those of the last time."""
 
     def wake(self, hub: Hub, parked: ParkedRuns, runs: Sequence[Waking]) -> None:
-        """Goes on with runs that this engine has parked, or has workers do that. The completion of each, if somebody
-        waits, tells how it comes out. Does not wait until that is durable, but until the workers are not too far
-        behind, and those are driven that were woken before: what only waits takes memory, and the garbage collector's
-        time."""
+        """Goes on with runs that this engine has parked, or has workers do that. The completion of each, if a caller
+        waits, gets its outcome. Does not wait until that is durable, but until the workers are not too far behind, and
+        those are driven that were woken before: what only waits takes memory, and the garbage collector's time."""
         hub.wait_for_room()
         short = self._home.journal.load_short([run for run, _, _ in runs], FEW_ENTRIES - 1)
         delegated: list[Short] = []
@@ -64,7 +65,7 @@ class Waker:
         self._woken_before = [driven for _, driven, _ in adopted]
 
     def _is_parked(self, row: RunRow) -> bool:
-        """Whether nobody else has driven meanwhile what was parked here."""
+        """Whether no other engine has driven meanwhile what was parked here."""
         return row.due is not None and row.owner == self._home.engine
 
     def _wake(self, hub: Hub, run: str, completion: Completion | None, short: Short | None) -> Adoption | None:
@@ -94,7 +95,7 @@ class Waker:
         return Adoption(make, completion, self._wait_aside)
 
     def _wait_aside(self, completion: Completion) -> None:
-        """Somebody else has driven a run that was parked here: whoever waits for it waits for that."""
+        """Another engine has driven a run that was parked here: its waiting callers wait for that one."""
 
         def wait() -> None:
             try:

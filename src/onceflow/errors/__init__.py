@@ -3,7 +3,7 @@
 `Cancelled` and `Stopped` end fibers and tasks from outside, and are no `Exception`.
 
 - `base`: the base of all errors
-- `graphs`: graphs that make no sense or are not safe, and runs that break what was promised
+- `graphs`: graphs that are invalid or not safe, and runs that break what was promised
 - `binding`: tasks that are declared, called or bound in a way that cannot work
 - `storage`: what is kept on disk cannot be read or written
 - `runs`: how runs end, and what cannot be asked of them, of queues, of schedules and of engines

@@ -62,7 +62,7 @@ class UnusedNode(InvalidGraph):
 
 
 class IllegalEvent(OnceflowError):
-    """Raised when a run is told of something that cannot have happened. The run is unchanged."""
+    """Raised when a run receives an event that cannot have happened. The run is unchanged."""
 
 
 class BrokenPromise(OnceflowError):

@@ -62,7 +62,7 @@ class RefLost(OnceflowError, LookupError):
     with the exception: the task that made the ref runs again, and then this one."""
 
     noticed: ClassVar[list[Callable[[str], None]]] = []
-    """Called with the id of the ref when it is made: it cannot be told by whether the exception comes through."""
+    """Called with the id of the ref when it is made: whether the exception comes through does not show that."""
 
     def __init__(self, ref: Any, reason: str) -> None:
         """`ref` is a `Ref`."""

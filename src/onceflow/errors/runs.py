@@ -40,7 +40,7 @@ class NoSuchTask(OnceflowError, LookupError):
 
 
 class NoSuchQueue(OnceflowError, LookupError):
-    """Raised when a queue is asked for that nobody has declared. `queue` is its name."""
+    """Raised when a queue is asked for that has not been declared. `queue` is its name."""
 
     def __init__(self, queue: str) -> None:
         self.queue = queue
@@ -198,7 +198,7 @@ class RunTimedOut(RunCancelled, TimeoutError):
 
 
 class RunPaused(OnceflowError):
-    """Raised when the result of a run is asked for that waits for a person: because somebody paused it, or because an
+    """Raised when the result of a run is asked for that waits for a user: because it was paused, or because an
     undo keeps failing. `task` is the task that cannot be undone, or None; what its rollback function raised last is the
     `__cause__`."""
 

@@ -1,6 +1,6 @@
-"""What the past says about the future.
+"""Estimates from the measurements of earlier runs.
 
-- `history`: what earlier runs of a workflow took, from the measurements in the journal
-- `tasks`: that for people, by task
-- `estimates`: how long a run will go on
+- `history`: durations of earlier runs of a workflow, from the measurements in the journal
+- `tasks`: these durations by task, for users
+- `estimates`: the estimated time left of a run
 """

@@ -1,13 +1,13 @@
-"""How long a run will go on: a range, from what its tasks took before.
+"""The estimated time left of a run: a range, from earlier durations of its tasks.
 
 A run is played to its end many times. Each time the durations are drawn from one of the earlier runs (a slow day is
 slow for all tasks; what that run did not have is drawn from all of them), and tasks start in the order of the graph as
 soon as their inputs are there and a worker is free. The range is where most of these ends lie. Draws depend on
 the names of the tasks and on nothing else, so an estimate does not jump when it is asked for again.
 
-Nobody plays ten thousand tasks so often. A large rest is bounded instead, by what holds for any order of starting: it
-takes at least as long as its longest path and as all work shared by the workers, and at most as long as both together
-(R. L. Graham, 1969).
+Ten thousand tasks are too many to simulate so often. A large rest is bounded instead, by what holds for any order of
+starting: it takes at least as long as its longest path and as all work shared by the workers, and at most as long as
+both together (R. L. Graham, 1969).
 
 What is not known: delays between attempts, tasks that will fail, what other runs take of the workers, and what the
 engine itself takes, some tenths of a millisecond a task. If tasks return graphs, most of a run may not even be there
@@ -45,7 +45,7 @@ class Estimate(msgspec.Struct, frozen=True):
     high: float
     samples: int
     """On how many measured attempts this rests: of the task that is known least among those that are left. 0 if all
-    that is left tells its progress itself, or nothing is left."""
+    that is left reports its progress itself, or nothing is left."""
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):
@@ -58,11 +58,11 @@ class Step(msgspec.Struct, frozen=True, gc=False):
     elapsed: float | None = None
     """For how many seconds it has been running; None if it has not begun."""
     done: float = 0.0
-    """How much of it is done, from 0 to 1, if it tells."""
+    """How much of it is done, from 0 to 1, if it reports that."""
 
     @property
     def own_rest(self) -> float | None:
-        """How much longer it takes, going by what it tells about itself."""
+        """How much longer it takes, going by its own progress report."""
         if self.elapsed is None or not 0 < self.done <= 1:
             return None
         return self.elapsed * (1 - self.done) / self.done
@@ -153,7 +153,8 @@ def play(
     without_slot: Collection[int] = (),
 ) -> float:
     """When the last of these tasks has ended, if each starts as soon as its parents have ended and a worker is free;
-    who has waited longest starts first. `running` are there already. `without_slot` do not keep a worker busy."""
+    the task that has waited longest starts first. `running` are there already. `without_slot` do not keep a worker
+    busy."""
     missing = [len(before) for before in parents]
     children: list[list[int]] = [[] for _ in parents]
     for task, before in enumerate(parents):

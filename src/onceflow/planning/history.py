@@ -1,4 +1,4 @@
-"""What earlier runs took: the measurements of the last runs of a workflow, by task and by node.
+"""Durations of earlier runs: the measurements of the last runs of a workflow, by task and by node.
 
 Recent runs count more: a run weighs `FADING` times as much as the next newer one. A task that was called ten thousand
 times in a run is represented by some of its durations, evenly spread from the shortest to the longest.
@@ -65,7 +65,7 @@ class PastTask(msgspec.Struct, gc=False):
 
 
 class PastRun(msgspec.Struct):
-    """One run, as its measurements tell it."""
+    """One run, according to its measurements."""
 
     tasks: dict[str, PastTask]
     nodes: dict[tuple[str, str], float]
@@ -99,8 +99,8 @@ class Samples:
         return self.quantile(share) if found is None else found[min(int(share * len(found)), len(found) - 1)]
 
     def left(self, share: float, elapsed: float) -> float:
-        """How much longer it takes if it has taken so long already. If it has never taken longer nobody knows: any time
-        up to as long again."""
+        """How much longer it takes if it has taken so long already. If it has never taken longer, the estimate is any
+        time up to as long again."""
         place = bisect_right(self._seconds, elapsed)
         if place == len(self._seconds):
             return share * elapsed
@@ -118,8 +118,8 @@ class History:
         self._tasks: dict[str, Samples | None] = {}
 
     def samples(self, node: str, task: str) -> Samples | None:
-        """The durations of a node, if they tell it from others of its task, or else of the task. None if nobody knows
-        any."""
+        """The durations of a node, if they distinguish it from others of its task, or else of the task. None if none
+        are known."""
         found = self.of_task(task)
         own = {n: [run.nodes[node, task]] for n, run in enumerate(self.runs) if (node, task) in run.nodes}
         if found is None or len(own) < ENOUGH:

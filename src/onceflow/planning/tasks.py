@@ -1,4 +1,4 @@
-"""What the tasks of earlier runs took, for people."""
+"""Durations of the tasks of earlier runs, for users."""
 
 from __future__ import annotations
 

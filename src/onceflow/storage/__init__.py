@@ -1,35 +1,35 @@
-"""Where truth is kept: the journal, blobs, and the proof that an engine is dead. Knows nothing of graphs.
+"""Durable state: the journal, blobs, and the proof that an engine is dead. Knows nothing of graphs.
 
 - `journal`: the interface of a journal, its requests and results
-- `rules`: what a request does, whatever the database
+- `rules`: the effect of a request, for all databases
 - `group_commit`: batches of several callers in one transaction
 - `sql_journal`: what the journals in SQLite and PostgreSQL share
-- `statements`: the statements that both send
+- `statements`: SQL statements that both send
 - `sqlite`: the journal in a SQLite file
-- `schema`: its tables, statements and migrations
-- `writer`: the thread that commits to it
-- `load_many`: many runs at once
-- `fair_lock`: fairness between processes that write to it
+- `schema`: tables, statements and migrations of the SQLite file
+- `writer`: the thread that commits to the SQLite file
+- `load_many`: loads many runs at once
+- `fair_lock`: fairness between processes that write to the SQLite file
 - `lock_waits`: waiting for locks that other programs hold
-- `lock_holders`: which programs those are
+- `lock_holders`: the processes that hold a lock
 - `file_identity`: notices files that were moved or replaced
 - `high_water_marks`: how much of the journal was durable, noted outside of it
 - `checksums`: checksums of rows and blobs
 - `postgres`: the journal in a PostgreSQL database
-- `leases`: what an engine on another host may do, and until when
+- `leases`: until when an engine on another host may act
 - `memory`: runs that are kept in memory
-- `run_stores`: what engines ask of a store of runs
+- `run_stores`: the interface of a store of runs
 - `home`: the directory that holds all state of a host
 - `private_files`: files and folders with mode 0600 and 0700
 - `locks`: each engine holds a lock whose release proves its death
 - `notifications`: wakes another engine
-- `sockets`: how engines ask each other
+- `sockets`: sockets between engines
 - `names`: names from a journal that become part of a path
 - `blobs`: values too large for the journal, as files
 - `blob_stores`: all blobs of a home
-- `blob_urls`: where blobs are, as URLs
+- `blob_urls`: locations of blobs, as URLs
 - `object_store`: blobs in S3 and the like
-- `obstore_errors`: its errors as errors of onceflow
+- `obstore_errors`: errors of the object store as errors of onceflow
 - `direct_io`: large files, without the page cache
 - `orphans`: collects blobs that no entry names
 - `logs`: lines that are appended, and read while they grow

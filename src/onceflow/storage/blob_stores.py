@@ -1,7 +1,7 @@
-"""All blobs of a home: those in its own folder, and those at the place that was chosen for them, if one was.
+"""All blobs of a home: those in its own folder, and those in the object store that was configured, if any.
 
-What is written goes to the chosen place. References to it are whole URLs: so they are told from those to the own
-folder, and both can be read whatever is chosen later. In the chosen place each journal has a folder of its own: two
+What is written goes to the chosen place. References to it are whole URLs: so they are distinct from references to the
+own folder, and both can be read whatever is chosen later. In the chosen place each journal has a folder of its own: two
 that share a bucket never meet, and neither takes the other's blobs for orphans.
 """
 
@@ -59,7 +59,7 @@ class Stores:
         return (self._chosen or self._own).write(author, name, buffers)
 
     def announce(self) -> None:
-        """Something will be written. Nobody may take it for an orphan while its author lives, so that must be known
+        """Something will be written. It must not be taken for an orphan while its author lives, so that must be known
         before."""
         if self._chosen is not None:
             self._appear()
@@ -97,7 +97,7 @@ class Stores:
         return self._of(reference).read(reference)
 
     def map(self, reference: str) -> memoryview:
-        """The blob's bytes. They may be written to, which nobody else sees, and stay readable even if the blob is
+        """The blob's bytes. They may be written to, which no other process sees, and stay readable even if the blob is
         deleted meanwhile."""
         return self._of(reference).map(reference)
 

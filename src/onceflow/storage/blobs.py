@@ -1,13 +1,13 @@
 """Blobs: values too large for the journal, each a file in a folder. (`object_store` keeps them elsewhere.)
 
 A blob is written under a temporary name in its final folder, synced, renamed, and the folder synced. Only then is its
-reference handed out, for an entry of the journal to name; a blob that no entry names does not exist for anybody. So
+reference handed out, for an entry of the journal to name; a blob that no entry names does not exist for readers. So
 there are no half blobs, whatever happens when. It is never changed afterwards: readers may map it.
 
 `<folder>/<run>/<epoch>.<engine>.<size>-<checksum>.<name>` is the file, and from `<run>` on it is the reference. Size
-and checksum tell a blob that was damaged later, or exchanged, from a whole one: the journal, which has the reference,
-vouches for the blob. Epoch and engine say who wrote it, which is what `orphans` needs to know. A name with three dots
-or more ends with the task whose value it is.
+and checksum distinguish a blob that was damaged later, or exchanged, from a whole one: the journal, which has the
+reference, vouches for the blob. Epoch and engine identify the writer, which is what `orphans` needs to know. A name
+with three dots or more ends with the task whose value it is.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MOST_SYNCED = 10_000
 
 
 class Author(msgspec.Struct, frozen=True):
-    """On whose behalf a blob is written: the engine that drives the run, in this epoch."""
+    """The author of a blob: the engine that drives the run, in this epoch."""
 
     run: str
     epoch: int
@@ -180,8 +180,8 @@ class Blobs:
         return content
 
     def map(self, reference: str) -> memoryview:
-        """The blob's bytes without a copy. They may be written to, which nobody else sees, and stay readable even if
-        the blob is deleted meanwhile."""
+        """The blob's bytes without a copy. They may be written to, which no other process sees, and stay readable even
+        if the blob is deleted meanwhile."""
         with self.open_checked(reference) as file, failures.told(self._path(reference)):
             if not os.fstat(file.fileno()).st_size:
                 return memoryview(b"")
@@ -295,7 +295,7 @@ def check_content(reference: str, where: str, found: int) -> None:
 
 
 def damaged(reference: str, where: str, reason: str) -> StorageDamaged:
-    """With the run and the task that its name tells."""
+    """With the run and the task that its name gives."""
     file = parse(reference)
     run = reference.rpartition("/")[0].rpartition("/")[2]
     return StorageDamaged(where, reason, run=run, task=None if file is None else file.task)

@@ -1,4 +1,4 @@
-"""Checksums: whatever is read from the journal, or of a blob, is what was written.
+"""Checksums: verify that what is read from the journal, or of a blob, is what was written.
 
 Disks, file systems and copies change bits, and SQLite believes its pages. So each row of the journal carries a CRC-32
 of its content together with where it belongs: the run, and its place there. A row that was changed, moved or exchanged
@@ -8,8 +8,8 @@ CRC-32 notices every change of up to three bits in a small row, every burst of u
 billions of other changes. It protects against accidents, not against forgers, who could compute it as well. It comes
 with Python, and takes a microsecond for a row and 0.3 ms for a megabyte.
 
-The functions `check_...` raise `StorageDamaged`. What comes of a damaged page may have any type. Whoever forges a row
-can compute its checksum as well; so names that are to become parts of paths are checked after it (`names`).
+The functions `check_...` raise `StorageDamaged`. What comes of a damaged page may have any type. A forger of a row can
+compute its checksum as well; so names that are to become parts of paths are checked after it (`names`).
 """
 
 from __future__ import annotations

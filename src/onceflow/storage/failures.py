@@ -1,4 +1,4 @@
-"""What the operating system and SQLite say, as errors of onceflow."""
+"""Converts errors of the operating system and SQLite to errors of onceflow."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PRIMARY = 0xFF
 
 
 LOCKED = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL})
-"""Another process holds a lock. (The second is what a reader says who has found it held a hundred times.)"""
+"""Another process holds a lock. (The second is the error of a reader that has found it held a hundred times.)"""
 DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH})
 SHORT = frozenset({sqlite3.SQLITE_IOERR_SHORT_READ, sqlite3.SQLITE_IOERR_CORRUPTFS})
 """A file ends before what is in it does."""
@@ -40,8 +40,8 @@ PHRASES = (
     "syntax error",
     "unrecognized token",
 )
-"""What is said of our own statements, which never change, if the tables are not those that were made; and of texts that
-are none."""
+"""Error texts for our own statements, which never change, if the tables are not those that were created; and for texts
+that are not valid."""
 
 
 @contextlib.contextmanager
@@ -98,8 +98,8 @@ def _is_too_new(path: Path) -> bool:
 
 
 def _ask_for_room(path: Path) -> OSError | None:
-    """SQLite reports a quota or a limit on file size as an input/output error like any other. The file system tells
-    them apart if it is asked to write at the same place of another file."""
+    """SQLite reports a quota or a limit on file size as an input/output error like any other. The file system
+    distinguishes them if it is asked to write at the same place of another file."""
     import tempfile  # slow to import, seldom needed
 
     wal = Path(f"{path}-wal")

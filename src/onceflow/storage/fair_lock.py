@@ -1,12 +1,12 @@
 """Fair turns between processes that write to the same file.
 
-SQLite lets writers fight for its lock: whoever asks at the right moment wins, and a process that commits without pause
-can starve another one for good. So writers queue with two locks. Take *next* (there is one place at the head of the
-queue), take *turn*, release *next*, write, release *turn*. Whoever has just written finds the head of the queue taken
-by someone who waits, and comes after it. No two writers ever meet at SQLite's own lock.
+SQLite lets writers fight for its lock: a writer that asks at the right moment wins, and a process that commits without
+pause can starve another one for good. So writers queue with two locks. Take *next* (there is one place at the head of
+the queue), take *turn*, release *next*, write, release *turn*. A writer that has just written finds the head of the
+queue taken by a waiting writer, and comes after it. No two writers ever meet at SQLite's own lock.
 
 Both are `flock`s: the kernel wakes the waiting, and releases what a killed process held. It does not release what a
-stopped process holds, and whoever waits in the kernel cannot be called back; so a wait is watched from another thread
+stopped process holds, and a wait in the kernel cannot be called back; so a wait is watched from another thread
 (`writer`), and only writers wait: reading takes no turn.
 
 The files are for their owner alone, whatever the umask: a lock needs no more than the right to read.
@@ -46,7 +46,7 @@ class Turns:
 
     @contextlib.contextmanager
     def take(self, limit: float) -> Iterator[None]:
-        """For who may wait for so many seconds at most, and does so seldom: it asks again and again. Raises
+        """For rare waits of at most so many seconds: polls. Raises
         `StorageBusy`."""
         wait = LockWait(self._path, limit)
         while not self.try_to_acquire():
@@ -72,7 +72,7 @@ class Turns:
         self.seconds_waited += time.perf_counter() - started
 
     def try_to_acquire(self) -> bool:
-        """Without waiting. False if somebody else has the turn, or waits for it."""
+        """Without waiting. False if another writer has the turn, or waits for it."""
         following, turn = self._descriptors
         try:
             fcntl.flock(following, fcntl.LOCK_EX | fcntl.LOCK_NB)

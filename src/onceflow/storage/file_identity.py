@@ -1,4 +1,4 @@
-"""Notices that files which an engine holds open are no longer the ones that others find at their paths.
+"""Detects that files which an engine holds open were moved or replaced at their paths.
 
 A process goes on writing to a file that was moved or deleted, and never learns of it. What it writes to a deleted
 journal is lost, and an engine that opens the old path begins a new journal beside it. So the journal compares the

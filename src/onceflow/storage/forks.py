@@ -1,4 +1,4 @@
-"""What a forked child must not inherit.
+"""Resources that a forked child must not inherit.
 
 A lock taken with `flock` belongs to the open file, which a fork shares: as long as a child holds the descriptor, the
 lock outlives its owner, and the owner's death proves nothing. `exec` closes our descriptors (Python opens them so), but

@@ -1,7 +1,7 @@
-"""What journals with a thread of their own share: batches queue up, and whatever waits when the thread is free shares a
-commit. How a group is written is the matter of each (`writer` for SQLite, `postgres.writer`).
+"""Group commit, for journals with a writer thread: batches queue up, and all that wait when the thread is free share
+one commit. Each journal writes a group in its own way (`writer` for SQLite, `postgres.writer`).
 
-A caller may also commit in its own thread while nobody else writes or waits, which spares two switches of threads.
+A caller may also commit in its own thread while no other thread writes or waits, which spares two switches of threads.
 
 When the storage fails, everything is answered with the error until the journal is opened anew: what follows a lost
 write must not be written. The engine learns of it first (`when_failed`), so that it starts nothing more.
@@ -37,14 +37,14 @@ class GroupWriter(ABC):
         """Why nothing can be submitted any more."""
         self._failure: StorageError | None = None
         self._announced: StorageError | None = None
-        """What the engine was told: it starts nothing more, and nothing will be written soon."""
+        """The engine was notified: it starts nothing more, and nothing will be written soon."""
         self._on_failure: OnFailure = _ignore
         self._commits = self._batches = self._entries = self._bytes = 0
         self._commit_seconds = 0.0
         self._unanswered = 0
         """Batches that were queued and whose answers have not been given."""
         self._writing = threading.Lock()
-        """Held by whoever uses the connection."""
+        """Held by the thread that uses the connection."""
         self._thread = threading.Thread(target=self._work, name=f"onceflow journal {place}", daemon=True)
 
     @abstractmethod
@@ -92,7 +92,7 @@ class GroupWriter(ABC):
             then(failure)
 
     def fail(self, error: StorageError) -> None:
-        """Nothing more is to be written: somebody else has found that out."""
+        """Nothing more is to be written: another thread has found that out."""
         if self._failure is None:
             self._fail(error)
 
@@ -105,8 +105,8 @@ class GroupWriter(ABC):
 
     @abstractmethod
     def commit_at_once(self, requests: Sequence[Request]) -> Outcome | None:
-        """Commits in the caller's thread, if nobody else writes or waits. None if that cannot be; nothing has happened
-        then."""
+        """Commits in the caller's thread, if no other thread writes or waits. None if that cannot be; nothing has
+        happened then."""
 
     def statistics(self) -> Statistics:
         return Statistics(
@@ -127,7 +127,7 @@ class GroupWriter(ABC):
         self._bytes += size
 
     def _may_commit_at_once(self) -> bool:
-        """Whether nobody waits. To be asked by whoever holds `_writing`."""
+        """Whether no thread waits. To be called by the holder of `_writing`."""
         with self._lock:
             return not self._unanswered and self._closed is None and self._failure is None
 

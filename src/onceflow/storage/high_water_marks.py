@@ -10,13 +10,13 @@ disk was written after the commit had reached it, so a mark may be too low after
 (Commits that need not survive that, with `durability="process"`, are not marked.) Several runs may have the same
 slot; then the last one has it, and the others do without. A slot that does not match its checksum says nothing.
 
-The writer creates and changes it while it holds the turn, so nobody else writes. Forgetting a run is the one change
-that must not be lost, because its number may be given to another one: it is synced, before the run is deleted.
+The writer creates and changes it while it holds the turn, so no other process writes. Forgetting a run is the one
+change that must not be lost, because its number may be given to another one: it is synced, before the run is deleted.
 
 Readers take no turn. A reader compares a mark with what it reads *afterwards*: the mark was noted after its commit, so
-whatever begins to read later sees that. If it sees less, the run may have been deleted in between; that is told by
+whatever begins to read later sees that. If it sees less, the run may have been deleted in between; that is detected by
 looking at the run, and for the last run of all by the number of times that anything was forgotten. Without a file, or
-with that of another journal, there are no marks until somebody writes.
+with that of another journal, there are no marks until the next write.
 
 The file may be deleted, or replaced, while engines have it mapped. A mapping of a file that is not at its path any more
 says nothing: runs may have been forgotten in the other one, and their numbers given away. So device and inode are
@@ -53,7 +53,7 @@ SIZE = _HEAD.size + SLOTS * _SLOT.size
 
 
 class Last(msgspec.Struct, frozen=True):
-    """What is known of the run that was created last."""
+    """The run that was created last."""
 
     number: int
     """Its number; 0 if it is not known."""
@@ -173,7 +173,7 @@ class Marks:
         return self._memory
 
     def _map(self, flags: int) -> None:
-        """Whoever creates it writes it out, because memory that has no room on the disk cannot be written to. One that
+        """Its creator writes it out, because memory that has no room on the disk cannot be written to. One that
         is shorter was not finished, and is not there for readers."""
         descriptor = private_files.open_file(self._path, flags)
         try:

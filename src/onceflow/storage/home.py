@@ -54,7 +54,7 @@ WORKERS = "workers"
 """A folder for each engine, with the lock of its workers."""
 SPILL = "spill"
 STAMP = "collected"
-"""The file whose time tells when orphans were last collected."""
+"""The file whose time says when orphans were last collected."""
 
 ENTRIES = (
     *[f"{JOURNAL}{suffix}" for suffix in ("", "-wal", "-shm", "-marks", "-next", "-turn")],
@@ -138,14 +138,14 @@ class Home:
         return self.lock.id
 
     def introduce(self, capacity: int) -> None:
-        """Lets others know that this engine takes so many runs that nobody drives."""
+        """Announces that this engine takes so many runs without a driver."""
         self._about = msgspec.structs.replace(self._about, capacity=capacity)
         self.lock.introduce(self._about)
         if self.attendance is not None:
             self.attendance.introduce(self._about)
 
     def ring(self, engine: str) -> None:
-        """Tell another engine to look into the journal."""
+        """Notify another engine that there is something in the journal."""
         self.engines.ring(engine)
 
     def collect_orphans(self, is_over: Callable[[], bool] = lambda: False) -> orphans.Collected:
@@ -158,17 +158,17 @@ class Home:
         return orphans.count(self.blobs, self.journal, self.engines)
 
     def inspection(self, tell: Callable[[Progress], None] = lambda progress: None) -> Inspection:
-        """Reads everything, and tells what is damaged."""
+        """Reads everything, and reports what is damaged."""
         return Inspection(self._rows(), self.blobs, tell)
 
     def call_others(self) -> None:
-        """After closing: somebody may go on with what this engine has left. Those that share a database have been
+        """After closing: other engines may continue what this engine has left. Those that share a database have been
         called already."""
-        if (self.path / ENGINES).is_dir():  # else it was moved away with everybody in it
+        if (self.path / ENGINES).is_dir():  # else it was moved away with every engine in it
             Engines(self.path / ENGINES).ring_all()
 
     def close(self) -> None:
-        """The lock goes last: whoever sees this engine dead finds everything it wrote."""
+        """The lock goes last: an engine that sees this one dead finds everything it wrote."""
         self._opened.close()
 
     def __enter__(self) -> Self:

@@ -1,8 +1,8 @@
-"""Reads everything that a home directory has, and tells what is damaged: each row of the journal, each blob. What
-cannot be read just now (a store that does not answer, a file that others could have changed) is told apart: it may be
-whole.
+"""Reads everything that a home directory has, and reports what is damaged: each row of the journal, each blob. What
+cannot be read just now (a store that does not answer, a file that others could have changed) is reported separately: it
+may be whole.
 
-Nobody else reads all of it. Values of runs that have ended long ago are looked at here or never, and damage that is
+No other code reads all of it. Values of runs that have ended long ago are looked at here or never, and damage that is
 found while there is a backup can be mended. Nothing is changed, and other engines may write meanwhile.
 
 What is read comes without the help of indexes, which may be damaged themselves; that they lead to all rows is for
@@ -89,7 +89,7 @@ class Blobs(Protocol):
 
 
 class Inspection:
-    """One reading of a journal, and of the blobs that it names. `tell` is called now and then."""
+    """One reading of a journal, and of the blobs that it names. `tell` is called with the progress now and then."""
 
     def __init__(self, rows: Rows, blobs: Blobs, tell: Callable[[Progress], None] = lambda progress: None) -> None:
         self._rows = rows
@@ -184,7 +184,7 @@ class Inspection:
         return []
 
     def _mail(self, ids: dict[int, str]) -> Iterator[Damage]:
-        """What is there for runs that have been deleted, or whose own rows are damaged, belongs to nobody."""
+        """What is there for runs that have been deleted, or whose own rows are damaged, has no owner."""
         rows = self._rows
         try:
             for number, of, key, payload, id, checksum, taken in rows.all_events():

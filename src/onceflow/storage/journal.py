@@ -1,7 +1,7 @@
-"""The journal: what is known about every run, in the order in which it became true.
+"""The journal: the log of every run, in the order in which entries were committed.
 
-A run is a row (who drives it, how it stands), a definition (graph and settings) and a list of entries. All of them are
-opaque bytes and words here. Whoever drives a run holds its *epoch*, a number that grows with every claim; a write that
+A run is a row (its driver, its status), a definition (graph and settings) and a list of entries. All of them are
+opaque bytes and words here. The driver of a run holds its *epoch*, a number that grows with every claim; a write that
 carries an older one is refused, so a driver that lost its run without noticing can do no harm.
 
 Writing is asynchronous. A *batch* of requests is submitted and answered later, from the journal's own thread; whatever
@@ -36,7 +36,7 @@ Durability = Literal["power", "process"]
 
 
 class RunRow(msgspec.Struct, frozen=True, gc=False):
-    """What is known about a run without reading its entries."""
+    """The row of a run: what is known without reading its entries."""
 
     id: str
     name: str | None
@@ -53,8 +53,8 @@ class RunRow(msgspec.Struct, frozen=True, gc=False):
     metadata: str | None = None
     """A JSON object, if there is any (`values.metadata`)."""
     due: float | None = None
-    """When a run goes on that waits without being in anybody's memory, unless an event comes first; `NEVER` if only an
-    event can help. None for all others."""
+    """When a run continues that waits without being in an engine's memory, unless an event comes first; `NEVER` if only
+    an event can help. None for all others."""
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -79,7 +79,7 @@ class CreateRun(msgspec.Struct, frozen=True, gc=False):
     owner: str | None = None
     status: str = "pending"
     fresh: bool = False
-    """The id was drawn at random, so nobody has it, and it need not be looked up."""
+    """The id was drawn at random, so it is new, and need not be looked up."""
     metadata: str | None = None
 
 
@@ -98,7 +98,7 @@ class SetStatus(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=True
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False, array_like=True, tag=True):
-    """Makes `owner` the driver of the run, in epoch `expected_epoch + 1`. Answered by `Fenced` if somebody else was
+    """Makes `owner` the driver of the run, in epoch `expected_epoch + 1`. Answered by `Fenced` if another engine was
     quicker."""
 
     run: str
@@ -121,7 +121,7 @@ class DeleteDamagedRun(msgspec.Struct, frozen=True, gc=False):
 
 
 class SendCommand(msgspec.Struct, frozen=True, gc=False):
-    """Leaves a command for whoever drives the run, now or later. It stays until it is forgotten."""
+    """Leaves a command for the driver of the run, now or later. It stays until it is forgotten."""
 
     run: str
     kind: str
@@ -165,7 +165,7 @@ class WriteStanding(msgspec.Struct, frozen=True, gc=False):
     expected: int
     state: bytes
     due: float | None = None
-    """When somebody should look at it again; None for never."""
+    """When an engine should look at it again; None for never."""
     definition: bytes | None = None
     """None if it stays as it is."""
     table: ClassVar[Table]
@@ -205,7 +205,7 @@ class Done(msgspec.Struct, frozen=True, gc=False):
 
 
 class Fenced(msgspec.Struct, frozen=True, gc=False):
-    """Refused: the run has another epoch than the request says. `run` is how it stands."""
+    """Refused: the run has another epoch than the request says. `run` is its current row."""
 
     run: RunRow
 
@@ -287,7 +287,7 @@ class Statistics(msgspec.Struct, frozen=True, gc=False):
 
 
 class Command(msgspec.Struct, frozen=True, gc=False):
-    """What somebody wants of a run that another engine may be driving."""
+    """A command for a run that another engine may be driving."""
 
     number: int
     run: str
@@ -296,7 +296,7 @@ class Command(msgspec.Struct, frozen=True, gc=False):
 
 
 class StandingRow(msgspec.Struct, frozen=True, gc=False):
-    """A schedule, or a queue, as it stands."""
+    """The state of a schedule or a queue."""
 
     id: str
     version: int
@@ -325,7 +325,7 @@ class Loaded(msgspec.Struct, frozen=True):
 
 
 class DamagedRun(msgspec.Struct, frozen=True, gc=False):
-    """A run whose own row is not what was written."""
+    """A run whose own row is damaged."""
 
     number: int
     """The journal's own short name for it."""
@@ -342,7 +342,7 @@ class Short(msgspec.Struct, frozen=True, gc=False):
     settings: bytes
     entries: list[Entry]
     mail: list[MailboxEvent]
-    """The events that nobody has taken, in the order in which they were sent."""
+    """The events that have not been taken, in the order in which they were sent."""
 
 
 class Journal(Protocol):
@@ -351,7 +351,7 @@ class Journal(Protocol):
 
     def identity(self) -> str:
         """Letters and digits that no other journal has, made with it. Where several journals have their blobs in one
-        place, it tells whose is whose."""
+        place, it identifies the journal of a blob."""
 
     def submit(self, requests: Sequence[Request], answer: Answer) -> None:
         """Hands over a batch. Returns at once; raises `StorageClosed` after `close`."""
@@ -361,8 +361,8 @@ class Journal(Protocol):
         that other programs hold: it is never carried out, nor answered. Returns the error that says so, or None."""
 
     def commit_at_once(self, requests: Sequence[Request]) -> Outcome | None:
-        """Commits a batch in the caller's thread and gives its outcome, if nobody else is writing or waiting to. None
-        if that is not so: nothing has happened, submit it."""
+        """Commits a batch in the caller's thread and gives its outcome, if no other thread is writing or waiting to.
+        None if that is not so: nothing has happened, submit it."""
 
     def when_failed(self, then: OnFailure) -> None:
         """Has this called when the storage fails and nothing more is written (`Failed`): in the thread that commits,
@@ -377,10 +377,10 @@ class Journal(Protocol):
         `StorageDamaged` if it is there after all and cannot be found; not if it was created meanwhile."""
 
     def find_runs(self, runs: Sequence[str]) -> dict[str, RunRow]:
-        """Those of these that are there, each by its id, or else by its name."""
+        """The existing ones of these runs, each by its id, or else by its name."""
 
     def find_prefix(self, prefix: str, limit: int = 2) -> list[RunRow]:
-        """Runs whose id starts so, newest first. Two are enough to know that a prefix is ambiguous."""
+        """Runs whose id starts with the prefix, newest first. Two are enough to know that a prefix is ambiguous."""
 
     def list_runs(
         self,
@@ -397,7 +397,7 @@ class Journal(Protocol):
         which is good to a millisecond.)"""
 
     def damaged_runs(self) -> list[DamagedRun]:
-        """Those that lists leave out. Reads the rows of all runs."""
+        """The damaged runs, which lists leave out. Reads the rows of all runs."""
 
     def last_runs(
         self, statuses: Sequence[str], *, workflow: str | None = None, limit: int = 100, among: int
@@ -405,7 +405,7 @@ class Journal(Protocol):
         """Runs with one of these statuses, newest first, looked for among the last so many, however many there are."""
 
     def owners(self, statuses: Sequence[str]) -> dict[str | None, int]:
-        """Who claimed runs with one of these statuses last, and how many each; None for those that nobody has claimed
+        """The engines that claimed runs with one of these statuses last, and how many each; None for runs not claimed
         yet."""
 
     def owned(self, owner: str | None, statuses: Sequence[str], limit: int, *, parked: bool = False) -> list[RunRow]:
@@ -418,14 +418,14 @@ class Journal(Protocol):
         """Everything about a run, as one consistent view that lasts until the context ends. Raises `NoSuchRun`."""
 
     def load_short(self, runs: Sequence[str], most: int) -> dict[str, Short]:
-        """Those of these runs that have at most so many entries. What is read of a run may be newer than its row: who
-        claims it with the epoch of that row finds out."""
+        """The runs of these that have at most `most` entries. What is read of a run may be newer than its row: a
+        claim with the epoch of that row detects it."""
 
     def blobs(self, run: str) -> tuple[RunRow | None, set[str]]:
         """The run and the references of all blobs that its entries name, as one consistent view."""
 
     def last_entries(self, run: str, kinds: Sequence[str], among: int) -> list[Entry]:
-        """Those of these kinds among the last so many of a run, in their order. None of a run that is not there."""
+        """The entries of these kinds among the last `among` of a run, in order. None of a run that does not exist."""
 
     def commands(self, owner: str) -> list[Command]:
         """The commands for runs that this engine claimed last, in the order in which they were sent."""
@@ -436,12 +436,12 @@ class Journal(Protocol):
         """All of them, by id."""
 
     def mailbox(self, run: str, key: str) -> list[MailboxEvent]:
-        """The events of this run under this key that nobody has taken, in the order in which they were sent."""
+        """The events of this run under this key that have not been taken, in the order in which they were sent."""
 
     def runs_with_mail(self, owner: str, after: int = 0) -> dict[str, int]:
-        """The runs that this engine claimed last, and that have events which nobody has taken: the number of the newest
-        of each. Those with larger numbers than `after` are enough, for journals in which no event shows up whose number
-        is smaller than one that has been seen."""
+        """The runs that this engine claimed last, and that have events which have not been taken: the number of the
+        newest of each. Those with larger numbers than `after` are enough, for journals in which no event shows up whose
+        number is smaller than one that has been seen."""
 
     def statistics(self) -> Statistics: ...
 

@@ -1,10 +1,10 @@
-"""Leases: who may believe what, and when, about an engine on another host (design 2.6). Pure: clocks are told.
+"""Leases: when an engine on another host counts as alive or dead (design 2.6). Pure: the time is a parameter.
 
-A lease is a promise in the database: until `expires`, by the database's own clock, nobody takes the engine for dead.
-The engine knows no clock but its own, which may go a little faster or slower and has another idea of the time. So it
-counts from the moment at which it *asked*: whenever the database wrote the lease, that was later, and so the lease ends
-later than the engine reckons. What remains is the rate of the clocks, and the time that stopping takes; for both a part
-of the lease is kept in reserve.
+A lease is a promise in the database: until `expires`, by the database's own clock, no process takes the engine for
+dead. The engine knows no clock but its own, which may go a little faster or slower and has another idea of the time. So
+it counts from the moment at which it *asked*: whenever the database wrote the lease, that was later, and so the lease
+ends later than the engine reckons. What remains is the rate of the clocks, and the time that stopping takes; for both a
+part of the lease is kept in reserve.
 
 Two clocks are compared nowhere.
 """
@@ -14,7 +14,7 @@ from __future__ import annotations
 import msgspec
 
 SECONDS = 10.0
-"""That a lease lasts, unless told otherwise."""
+"""That a lease lasts, by default."""
 
 RENEWALS = 4
 """In the time of one lease, so that some may fail."""

@@ -1,4 +1,4 @@
-"""Many runs at once: put together, and checked, from the rows that a few statements give."""
+"""Loads many runs at once: a few statements read their rows, which are checked and assembled here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Which processes hold the locks of a journal, for people: `process 4711 (python trips.py), which is stopped (Ctrl-Z)`.
+"""The processes that hold the locks of a journal, as a text for users: `process 4711 (python trips.py), which is
+stopped (Ctrl-Z)`.
 
 Linux lists all locks in /proc/locks, with the process that took each. It is read only when a lock has been waited for
 for long; taking a lock costs nothing more. Where there is no such list, a holder is not known.
@@ -36,7 +37,7 @@ class Holder(NamedTuple):
     process: int
     command: str
     state: str
-    """For people; empty if it is not known."""
+    """For users; empty if unknown."""
 
     @property
     def is_stopped(self) -> bool:
@@ -90,7 +91,7 @@ def describe(process: int) -> Holder:
 
 
 def tell(holders: Iterable[Holder]) -> str:
-    """Who they are, and what would make them let go."""
+    """The processes, and what would make them release the lock."""
     found = list(holders)
     if not found:
         return "another process"

@@ -1,4 +1,4 @@
-"""Proof of death: each engine holds a lock for life, and a lock that can be taken says that its holder is no more.
+"""Proof of death: each engine holds a lock for life, and a lock that can be taken proves that its holder is dead.
 
 An engine has a random id, and a file of that name under `engines/`, which it keeps locked with `flock`. The kernel
 releases the lock when the process ends, however it ends, so take-over needs no waiting. Process ids play no part:
@@ -8,9 +8,9 @@ To ask is to try for a *shared* lock: it is refused while the engine lives, and 
 taking each other for the engine. Each question opens the file anew, because a lock belongs to an opening of a file;
 so an engine may be asked about from its own process too. Forked children let go of the lock (see `forks`).
 
-Files of the dead are removed by whoever opens the home directory next. The one race is a remover that finds a file just
-made and not yet locked. It holds its shared lock while it removes, so the maker gets its own lock only afterwards, sees
-that its file has gone, and makes another.
+Files of the dead are removed by the next process that opens the home directory. The one race is a remover that finds a
+file just made and not yet locked. It holds its shared lock while it removes, so the maker gets its own lock only
+afterwards, sees that its file has gone, and makes another.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Engines:
         return False
 
     def ring(self, id: str) -> None:
-        """Tell an engine to look into the journal."""
+        """Notify an engine that there is something in the journal."""
         notifications.ring(self._folder, id)
 
     def ring_all(self) -> None:
@@ -96,7 +96,7 @@ class Engines:
     def _introduction(self, id: str) -> Introduction:
         try:
             return msgspec.json.decode(self.path(id).read_bytes(), type=Introduction)
-        except (OSError, msgspec.DecodeError):  # it has ended, or is about to say who it is
+        except (OSError, msgspec.DecodeError):  # it has ended, or is about to write its description
             return Introduction()
 
     def path(self, id: str) -> Path:

@@ -4,13 +4,13 @@
     logs/engines/<engine>/<start>.jsonl   what an engine did
 
 A log is a folder of segments. Each is named by its start, which is the number of bytes that were written to the log
-before it: so the name of the oldest one that is left tells how much has been dropped, and a reader knows where it is
+before it: so the name of the oldest one that is left says how much has been dropped, and a reader knows where it is
 whatever happens to what it has read. When a segment is long enough the next one is begun, and when all of them together
 are too long the oldest goes.
 
-A log is worth less than a run. Nothing here is synced, errors are the system's own, and whoever writes decides what
-they mean. A line that a crash or a full disk cut short is ended by whoever writes next, and makes no sense to whoever
-reads it. One writer at a time appends to a log; should there be two for a moment, no line is lost.
+A log is worth less than a run. Nothing here is synced, errors are the system's own, and the writer decides what they
+mean. A line that a crash or a full disk cut short is ended by the next writer, and cannot be parsed by readers. One
+writer at a time appends to a log; should there be two for a moment, no line is lost.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LOGS = "logs"
 SUFFIX = ".jsonl"
 
 SEGMENTS = 8
-"""Into so many a log is divided that is as long as it may be. That part of it is dropped at a time."""
+"""Number of parts of a log of maximum size. One part is dropped at a time."""
 
 MOST_OPEN = 16
 """Files that a writer keeps open."""
@@ -162,7 +162,7 @@ class Reader:
                     yield line
 
     def records(self, kind: type[Record]) -> Iterator[Record]:
-        """The same, decoded. What a crash or a full disk cut short makes no sense and is left out."""
+        """The same, decoded. Lines that a crash or a full disk cut short are left out."""
         decode = msgspec.json.Decoder(kind).decode
         for line in self.lines():
             try:
@@ -223,5 +223,5 @@ def delete(log: Path) -> None:
 
 
 def is_abandoned(log: Path) -> bool:
-    """Whether it can be nobody's, if the journal does not know its run."""
+    """Whether it can be without an owner, if the journal does not know its run."""
     return time.time() - changed(log) > ABANDONED

@@ -1,4 +1,4 @@
-"""Runs that are kept in memory: for tests, where no file is wanted and nothing has to outlive the process.
+"""Runs that are kept in memory: for tests, where no files are needed and nothing has to outlive the process.
 
 The rules of epochs and names are those of `rules`, as for any journal. Every batch is a transaction of its own, and
 is answered before `submit` returns.
@@ -146,7 +146,7 @@ class MemoryJournal:
         return None if known is None else known.row
 
     def check_absence(self, run: str) -> None:
-        """What is in memory is not damaged."""
+        """Memory is never damaged."""
 
     def damaged_runs(self) -> list[DamagedRun]:
         return []
@@ -360,10 +360,10 @@ class MemoryHome:
         return engine == self.engine
 
     def ring(self, engine: str) -> None:
-        """There is nobody else."""
+        """There are no other engines."""
 
     def ring_all(self) -> None:
-        """There is nobody."""
+        """There are no other engines."""
 
     def members(self) -> list[EngineRow]:
         return [EngineRow(self.engine, Introduction(os.getpid(), home=str(self.path)), alive=True)]

@@ -1,4 +1,4 @@
-"""Names that a journal gives, before they become a part of a path or a URL.
+"""Checks names from a journal before they become a part of a path or a URL.
 
 A journal may come from elsewhere, or have been changed by hand. Ids of runs and engines name files and folders of the
 home directory, and references name blobs; so each of them has to be a plain name, and a reference stays within the

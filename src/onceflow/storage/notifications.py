@@ -1,6 +1,6 @@
-"""Bells: how one engine tells another, on the same host, that there is something for it in the journal.
+"""Bells: how one engine notifies another, on the same host, that there is something for it in the journal.
 
-A bell is a named pipe beside the engine's lock. Ringing it writes a byte and never waits: a bell that nobody answers,
+A bell is a named pipe beside the engine's lock. Ringing it writes a byte and never waits: a bell that is not answered,
 or that has been rung often enough, is left alone. It only says "look": what is wanted stands in the journal, so a
 ring that gets lost costs time and nothing else.
 """

@@ -1,11 +1,11 @@
 """Blobs in an object store: S3 and what speaks its protocol, Google Cloud Storage, Azure, or memory.
 
 There is no rename there and none is needed: a put is all or nothing. A blob is put under its final name on the
-condition that nothing has it (`If-None-Match: *`). That matters when an answer is lost: whoever tries again is told
-that the name is taken, looks, and finds the blob that it has put itself. (It has to look: S3 says the same when two
+condition that nothing has it (`If-None-Match: *`). That matters when an answer is lost: a retry gets the answer that
+the name is taken, looks, and finds the blob that it has put itself. (It has to look: S3 answers the same when two
 requests meet and neither has left anything.) The name has run, epoch, engine, attempt, size and checksum in it, so
-nobody else puts anything but the same bytes there. Large blobs are put in parts, several at a time, read where they
-are; they appear when the last part is there. That has no condition, and does without: the bytes are the same.
+other writers can only put the same bytes there. Large blobs are put in parts, several at a time, read where they are;
+they appear when the last part is there. That has no condition, and does without: the bytes are the same.
 
 Large ones are read in ranges, several at a time, into the memory that they are wanted in.
 
@@ -13,7 +13,7 @@ What fails in passing (an error of the server, a connection that was cut, a time
 pauses, until patience is at an end. Then it is an error that names the blob; nothing counts that the journal does not
 name, and it names nothing that was not answered.
 
-Parts of a blob that was never finished are invisible and belong to nobody. They are taken back if the writer lives, and
+Parts of a blob that was never finished are invisible and have no owner. They are taken back if the writer lives, and
 are for the store's own rules to remove if it was killed (`docs/how-to/object-stores.md`).
 """
 
@@ -119,7 +119,7 @@ class ObjectStoreBlobs:
 
             reads = [self._threads().submit(get, start) for start in starts]
             for read in reads:
-                read.exception()  # nobody may write to the memory any more when this returns, or raises
+                read.exception()  # no thread may write to the memory any more when this returns, or raises
             for read in reads:
                 read.result()
         check_content(reference, reference, checksums.of_bytes([view]))
@@ -283,7 +283,7 @@ class ObjectStoreBlobs:
             except FileNotFoundError as error:
                 if errors.is_about_the_bucket(error):
                     raise
-                if len(paths) > 1:  # somebody else deletes the same
+                if len(paths) > 1:  # another process deletes the same
                     for path in paths:
                         self._delete([path])
 

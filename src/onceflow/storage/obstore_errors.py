@@ -1,4 +1,4 @@
-"""What object stores say, as errors of onceflow, and what of it passes if one tries again."""
+"""Converts errors of object stores to errors of onceflow, and says which of them are worth a retry."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ A blob is written first and named later, so not being named proves nothing while
 if its engine is dead, or if the run has a newer epoch (the journal refuses the author's entries). The order of
 questions matters: first the files are listed, then the engines are asked for, and only then is the journal read. So an
 entry that was committed by an engine found dead, or in an epoch found past, is among those read. Unfinished files go by
-the same rule, and are named by nobody.
+the same rule, and are named by no entry.
 
 Where engines of several hosts keep their blobs in one place, an engine makes itself known before it writes the first
 one (`Stores.announce`): so one that is not known is dead.
@@ -66,7 +66,7 @@ def collect(
 
 
 def collect_logs(folder: Path, journal: Journal, is_over: Callable[[], bool] = lambda: False) -> Collected:
-    """Deletes the logs of runs that the journal does not know, if nobody has written to them for some time."""
+    """Deletes the logs of runs that the journal does not know, if they have not been written to for some time."""
     total = Collected(0, 0)
     with failures.told(folder):
         for run in logs.listed(folder):

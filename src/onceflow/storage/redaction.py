@@ -1,6 +1,6 @@
 """URLs as they are printed, logged, raised and shown in reprs: without anything that may be secret.
 
-A URL is shown only as far as it can be read for certain. In one that is malformed, nobody can tell where a password
+A URL is shown only as far as it can be read for certain. In one that is malformed, it is uncertain where a password
 begins and ends: a slash too few, a password with `@` or `/` in it, an `@` that was forgotten. Of such a URL nothing is
 shown but its scheme. Queries are never shown.
 """

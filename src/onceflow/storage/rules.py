@@ -1,4 +1,4 @@
-"""What requests do to the rows of runs: the rules of epochs and names, without a database.
+"""The effect of requests on the rows of runs: the rules of epochs and names, without a database.
 
 A writer hands all batches of one transaction to an `Application`, which decides each of them against the rows as the
 batches before left them, and gathers what is to be written. So fencing happens inside the transaction (the writer holds
@@ -6,7 +6,7 @@ the database's write lock and has looked the rows up), a batch that is refused l
 a handful of statements however many batches share it. That matters twice: each statement gives up the interpreter's
 lock and may wait long to get it back from a busy engine thread.
 
-`Rows` is what the writer knows of the runs it has met. It outlives transactions as long as nobody else writes.
+`Rows` is what the writer knows of the runs it has met. It outlives transactions as long as no other process writes.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Needed(msgspec.Struct):
     standing: set[Standing] = set()
     """The standing rows whose versions count."""
     damaged: set[int] = set()
-    """The numbers of runs whose rows are said to be damaged."""
+    """The numbers of runs whose rows are reported as damaged."""
 
 
 class Rows:
@@ -137,7 +137,7 @@ class Rows:
 
 
 class Changes(msgspec.Struct):
-    """What is to be written: rows first deleted, then written over; the rest is only ever added."""
+    """The changes to write: rows first deleted, then overwritten; the rest is only ever added."""
 
     deleted: dict[int, Known | None] = {}
     """Number of the run, and the run, unless its own row is damaged."""

@@ -1,4 +1,4 @@
-"""Where runs are kept, as whoever drives and reads them sees it: a home directory, or memory."""
+"""The interface of a store of runs, for drivers and readers: a home directory, or memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Values(Protocol):
     def read(self, reference: str) -> bytes: ...
 
     def map(self, reference: str) -> memoryview:
-        """The bytes, if possible without a copy. They may be written to, which nobody else sees."""
+        """The bytes, if possible without a copy. They may be written to, which no other process sees."""
 
     def delete(self, reference: str) -> None:
         """Deleting what is not there is harmless."""
@@ -44,7 +44,7 @@ class Living(Protocol):
 
 
 class Introduction(msgspec.Struct, frozen=True):
-    """What an engine says about itself, for people and for those who share work with it."""
+    """What an engine says about itself, for users and for engines that share work with it."""
 
     pid: int = 0
     host: str = ""
@@ -53,7 +53,7 @@ class Introduction(msgspec.Struct, frozen=True):
     started: float = 0.0
     """Seconds since 1970."""
     capacity: int | None = None
-    """How many runs it takes that nobody else drives; None if it takes none."""
+    """How many runs without a driver it takes; None if it takes none."""
 
 
 class EngineRow(msgspec.Struct, frozen=True):
@@ -63,20 +63,20 @@ class EngineRow(msgspec.Struct, frozen=True):
     about: Introduction
     alive: bool
     left: float | None = None
-    """Seconds of its lease; None if it needs none, because its lock tells."""
+    """Seconds of its lease; None if it needs none, because its lock shows whether it lives."""
 
 
 class Members(Living, Protocol):
-    """The same engines, where they can be called, and asked who they are."""
+    """The same engines, where they can be called, and asked for their description."""
 
     def ring(self, engine: str) -> None:
-        """Tell an engine to look into the journal."""
+        """Notify an engine that there is something in the journal."""
 
     def ring_all(self) -> None:
-        """Tell all of them."""
+        """Notify all of them."""
 
     def members(self) -> list[EngineRow]:
-        """Those that live, and those that are known to have died without a word."""
+        """Live engines, and those that are known to have died without saying so."""
 
 
 class Place(Protocol):
@@ -97,6 +97,6 @@ class Place(Protocol):
         """The id of the engine that opened it."""
 
     def ring(self, engine: str) -> None:
-        """Tell another engine to look into the journal."""
+        """Notify another engine that there is something in the journal."""
 
     def close(self) -> None: ...

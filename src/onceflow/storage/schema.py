@@ -113,7 +113,7 @@ GET_VERSION = "PRAGMA user_version"
 SET_VERSION = "PRAGMA user_version"
 GET_PROOF = "PRAGMA application_id"
 SET_PROOF = "PRAGMA application_id"
-"""A number that belongs to the version: so a version that is not what was written is told from another version."""
+"""A number that belongs to the version: so a version that is not what was written is distinct from another version."""
 COUNT_TABLES = "SELECT count(*) FROM sqlite_master"
 SET_WAL = "PRAGMA journal_mode = WAL"
 SET_POWER = "PRAGMA synchronous = FULL"
@@ -131,7 +131,7 @@ DATA_VERSION = "PRAGMA data_version"
 """Changes when another connection has committed."""
 CHECKPOINT = "PRAGMA wal_checkpoint(PASSIVE)"
 EMPTY_LOG = "PRAGMA wal_checkpoint(TRUNCATE)"
-"""A checkpoint after which the log has no bytes, unless somebody reads."""
+"""A checkpoint after which the log has no bytes, unless there are readers."""
 
 # One row with one text, because each row is another wait for the interpreter's lock.
 LOOK_UP = f"""
@@ -300,9 +300,9 @@ def check_version(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def bring_up_to_date(connection: sqlite3.Connection, path: Path) -> None:
-    """Runs the migrations that the file lacks, all or none. The caller holds the turn, so nobody else does the same.
-    Even where there is nothing to do it writes, and takes it back: SQLite is silent about a file that may only be read
-    until somebody does."""
+    """Runs the migrations that the file lacks, all or none. The caller holds the turn, so no other process does the
+    same. Even where there is nothing to do it writes, and takes it back: SQLite is silent about a file that may only be
+    read until the first write."""
     connection.execute(BEGIN_WRITING)
     try:
         found = _known_version(connection, path)

@@ -1,4 +1,4 @@
-"""Sockets: how one engine asks another, on the same host, about the runs that it drives.
+"""Sockets: one engine asks another, on the same host, about the runs that it drives.
 
 A Unix socket beside the engine's lock, which only its user may open; both ends check the other's user. The path of a
 home directory may well be longer than the 107 bytes that the name of a socket may have, so the folder is opened, and
@@ -24,7 +24,7 @@ BACKLOG = 64
 
 
 class Listener:
-    """An engine's own socket. `fileno()` becomes readable when somebody has connected."""
+    """An engine's own socket. `fileno()` becomes readable when a peer has connected."""
 
     def __init__(self, folder: Path, engine: str) -> None:
         self._path = folder / (engine + SUFFIX)

@@ -97,7 +97,7 @@ class SqlJournal(ABC):
         return self._writer.statistics()
 
     def close(self) -> None:
-        """Not while somebody reads."""
+        """Not while there are readers."""
         if self._closed is None:
             self._closed = "it was closed"
             self._writer.close()

@@ -257,7 +257,7 @@ class SqliteRows(SqlRows):
         return wrong + [f"{count} entries are of run number {number}, which is not there" for number, count in stray]
 
     def all_entries(self, number: int) -> Iterator[Any]:
-        """In chunks: what is whole is told, also if a page after it is damaged."""
+        """In chunks: whole chunks are yielded, also if a page after it is damaged."""
         first, end = schema.keys_of(number)
         while True:
             chunk = self._ask(f"{schema.LOAD_ENTRIES} LIMIT {CHUNK}", (first, end))
@@ -303,7 +303,7 @@ def create(path: Path, durability: Durability, limit: float, marks: Marks) -> sq
 
 def create_file(path: Path) -> None:
     """For its owner alone, whatever the umask; SQLite gives the files beside it the same mode. It gets its name when it
-    is closed: closing a file ends the locks of everybody in this process who has it open."""
+    is closed: closing a file ends the locks of every thread in this process that has it open."""
     if not path.exists():
         new = f"{path}-new"
         os.close(private_files.open_file(Path(new), os.O_RDWR | os.O_CREAT))
@@ -377,7 +377,8 @@ def fill_up_log(connection: sqlite3.Connection, path: Path) -> None:
 
     A commit that makes a file longer has to wait for the file system's own journal as well; one that overwrites does
     not, and takes half the time (measured on ext4). SQLite takes zeros for the end of the log: a frame counts only if
-    it carries the log's salt and a checksum. Nobody writes meanwhile, because the transaction has SQLite's write lock.
+    it carries the log's salt and a checksum. No other process writes meanwhile, because the transaction has SQLite's
+    write lock.
     """
     connection.execute(schema.BEGIN_WRITING)
     try:

@@ -79,7 +79,7 @@ class Statements:
         }
         self.list_standing = {table: f"SELECT {CHECKED_STANDING} FROM {table} ORDER BY id" for table in STANDING}
 
-        # For whoever reads everything (`inspection`).
+        # For reading everything (`inspection`).
         self.all_runs = f"SELECT {CHECKED_RUN} FROM run{unaided} ORDER BY number"
         number = named.format("number")
         self.definition = f"SELECT number, graph, settings, checksum FROM definition WHERE number = {number}"

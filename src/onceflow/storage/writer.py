@@ -1,5 +1,5 @@
 """The thread that commits to SQLite. It has the one connection of a journal that writes, and lends it to callers that
-want to commit in their own thread while nobody else writes (`commit_at_once`).
+want to commit in their own thread while no other thread writes (`commit_at_once`).
 
 It sleeps until a batch arrives (`group_commit`), takes its turn among the processes, and puts everything that is queued
 by then into one transaction: the busier it is, the more shares a commit. What each batch does is decided by `rules`,
@@ -16,7 +16,7 @@ be withdrawn while it waits. After `lock_timeout` seconds `close` leaves the thr
 
 When the storage fails, the transaction is rolled back, everything in it is answered with the error, and so is all that
 comes later, until the journal is opened anew: what follows a lost write must not be written. If there was no room for
-several batches together, as many of them as there is room for are written first: what they tell has happened, and is
+several batches together, as many of them as there is room for are written first: what they report has happened, and is
 not repeated then. A batch that itself cannot be written (a text that is none, a value beyond SQLite's limits) fails
 alone.
 """
@@ -48,11 +48,11 @@ from onceflow.storage.rules import Application, Changes, Known, Rows, Standing
 logger = logging.getLogger(__name__)
 
 CHECKPOINT_BYTES = 2**20
-"""How much is written, about, before a checkpoint is made when nobody waits. The log is filled up to a little more
+"""How much is written, about, before a checkpoint is made when no thread waits. The log is filled up to a little more
 (`sqlite.LOG_BYTES`), so that commits hardly ever make it longer."""
 
 CHECKPOINT_ANYWAY = 4 * 2**20
-"""How much is written before a checkpoint is made although somebody waits."""
+"""How much is written before a checkpoint is made although threads wait."""
 
 COMMIT_BYTES = 2 * 4096
 """What a commit adds to the log besides what it carries: pages are logged whole."""
@@ -61,7 +61,7 @@ SHORTEST_PAUSE, LONGEST_PAUSE = 0.001, 0.05
 """Seconds between two attempts to get SQLite's own lock while a stranger holds it."""
 
 IDLE_CHECKS = 20
-"""After so many without a wait the thread that watches ends."""
+"""Checks without a wait after which the watching thread ends."""
 
 DIGITS = 5
 """Of a second's fraction. SQLite's JSON, through which rows are looked up, keeps no more."""
@@ -246,7 +246,7 @@ class Writer(GroupWriter):
         return True
 
     def _note_blocked(self) -> None:
-        """From now on, somebody watches how long it takes."""
+        """From now on, the duration is watched."""
         with self._lock:
             if self._blocked is None:
                 self._blocked = LockWait(self._path)
@@ -261,7 +261,7 @@ class Writer(GroupWriter):
             blocked.end()
 
     def _watch(self) -> None:
-        """Tells of waits that take long. Ends when there has been none for a while."""
+        """Reports waits that take long. Ends when there has been none for a while."""
         idle = 0
         while True:
             time.sleep(lock_waits.CHECK_EVERY)

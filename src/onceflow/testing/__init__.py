@@ -1,4 +1,4 @@
-"""What users test their workflows with.
+"""The kit with which users test their workflows.
 
     from onceflow.testing import MemoryEngine, crash_everywhere
 

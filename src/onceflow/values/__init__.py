@@ -1,4 +1,4 @@
-"""Values: how what users pass and return becomes bytes, is compared, and comes back.
+"""Values: serialization and comparison of what users pass and return.
 
 - `actors`: actors, which tasks pass on and call
 - `buffers`: bytes of any kind
@@ -8,14 +8,14 @@
 - `failures`: exceptions of user code on their way to another process
 - `fingerprint`: argument values as a few bytes that are equal when the values are
 - `functions`: ships functions to workers
-- `handler_answers`: what a handler answers
+- `handler_answers`: the answers of a handler
 - `handles`: placeholders inside arguments
-- `imports`: imports what belongs to users
+- `imports`: imports users' modules
 - `inert`: reads pickles without running anything
 - `metadata`: tags and notes of runs and tasks
-- `ownership`: whose memory an array is
+- `ownership`: the owner of an array's memory
 - `packed_outputs`: an output as bytes that others can map
-- `previews`: what a value looks like, without loading it
+- `previews`: a preview of a value, without loading it
 - `put`: `onceflow.put`
 - `refs`: references: values that are passed on without being loaded
 - `scripts`: the script that this process runs, under a name by which others import it
@@ -26,7 +26,7 @@
 - `snapshot`: a value frozen as bytes
 - `templates`: arguments with numbered slots for outputs of other nodes
 - `texts`: texts for a terminal or a log
-- `thorough`: pickles by value where a worker could not import
+- `thorough`: pickles by value what a worker could not import
 - `track`: `onceflow.tasks.track`
 - `trust`: whether a file may be read: its owner and mode
 - `type_fit`: whether a value is of a type, or can be converted

@@ -1,11 +1,11 @@
-"""Actors: objects with a life of their own, which tasks pass on and call (design 2.7).
+"""Actors: objects in processes of their own, which tasks pass on and call (design 2.7).
 
 What a task holds is an `ActorRef`: it looks like the object, and each of its methods is a call. How calls get there is
-the business of whoever runs the task: a `Line` for each actor that the task was given or has made. A method that only
-looks is marked **const**; it is all that those may call who share the actor.
+up to the process that runs the task: a `Line` for each actor that the task was given or has made. A method that only
+looks is marked **const**; tasks that share the actor may call only const methods.
 
 A **snapshot** is what is saved of an actor: its class, and what `_checkpoint` gave. It is a packed value behind a head
-by which it can be told from other values (`values.packed_outputs`).
+that distinguishes it from other values (`values.packed_outputs`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ActorOptions(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """A class of actors, as those see it who call its methods."""
+    """A class of actors, as the callers of its methods see it."""
 
     name: str
     methods: dict[str, bool]
@@ -52,7 +52,7 @@ class Kind(NamedTuple):
 
 
 class ActorStatistics(NamedTuple):
-    """How it is going with an actor."""
+    """Statistics of an actor."""
 
     kind: str
     """Its class."""
@@ -236,7 +236,7 @@ def cannot_pass_on(task: str, kind: Kind) -> InvalidRef:
 
 
 def refuse(kind: Kind, method: str, holder: str, others: list[str]) -> SharedActor:
-    """What is raised when somebody who shares an actor calls a method that is not const."""
+    """What is raised when a task that shares an actor calls a method that is not const."""
     return SharedActor(kind.name, method, holder, tuple(others))
 
 

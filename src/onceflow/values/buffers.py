@@ -1,4 +1,4 @@
-"""Bytes that others hold, of whatever kind."""
+"""Buffers: bytes of any kind."""
 
 from __future__ import annotations
 

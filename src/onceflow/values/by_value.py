@@ -84,7 +84,7 @@ _remembered: dict[tuple[Any, ...], _Remembered] = {}
 
 
 class _Unsteady(Exception):
-    """It cannot be told whether this has changed."""
+    """It is unknown whether this has changed."""
 
 
 def _pickle(value: object) -> Pickled:
@@ -245,7 +245,7 @@ def _of_builtin(function: types.BuiltinFunctionType) -> Iterable[Any]:
 
 
 def _of_ours(thing: Any) -> list[Any]:
-    """Tasks, workflows, policies: they are what they tell pickle. (Other objects may take long to tell.)"""
+    """Tasks, workflows, policies: they are what they give to pickle. (Other objects may take long to do so.)"""
     told = thing.__reduce_ex__(PROTOCOL)
     if isinstance(told, str):
         raise _Unsteady

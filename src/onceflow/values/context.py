@@ -1,4 +1,4 @@
-"""What user code may learn about the attempt it runs in. Set by whatever runs it, read with `onceflow.current()`."""
+"""The context of an attempt, for user code. Set by the process that runs it, read with `onceflow.current()`."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ job_token: ContextVar[int] = ContextVar("onceflow_token", default=0)
 """The number that whatever runs the job knows it by; 0 outside of tasks."""
 
 ALONE = "alone"
-"""Stands in the context of what nobody else knows of yet (`backends.local.delegated_runs`)."""
+"""Stands in the context of work that is not known elsewhere yet (`backends.local.delegated_runs`)."""
 
 
 annotated: dict[int, str] = {}
-"""Job → what it has told about itself so far (`metadata`). Whatever runs jobs takes it when they end."""
+"""Job → what it has reported about itself so far (`metadata`). The worker takes it when the job ends."""
 
 
 class Link(Protocol):
@@ -43,7 +43,7 @@ class Link(Protocol):
         """Passes on how far a job is."""
 
     def is_told(self, token: int) -> bool:
-        """Whether a job has been told to stop."""
+        """Whether a job has been asked to stop."""
 
     def is_hurried(self) -> bool:
         """Whether others wait for the job that runs here, if that can be split."""
@@ -124,7 +124,7 @@ class Current:
 
     @property
     def cancelled(self) -> bool:
-        """Whether this attempt has been told to stop. For code that looks now and then, mostly in a thread of its own:
+        """Whether this attempt has been asked to stop. For code that polls, mostly in a thread of its own:
         in the task itself `Stopped` is raised, or `asyncio.CancelledError` if it is async."""
         return any(link.is_told(self._token) for link in _links)
 
@@ -134,9 +134,9 @@ class Current:
         return metadata.decode(self._metadata)
 
     def annotate(self, **values: Any) -> None:
-        """Tells something about this task, for people who look at it later (`TaskInfo.metadata`): what JSON has a form
-        for, and not much of it. It counts if the attempt returns, and is kept with its output. What is told twice
-        under one name is what was told last.
+        """Attaches metadata to this task, for users who inspect it later (`TaskInfo.metadata`): what JSON has a form
+        for, and not much of it. It counts if the attempt returns, and is kept with its output. A later value under the
+        same name replaces the earlier one.
 
             current().annotate(rows=len(rows), source=url)
         """
@@ -146,8 +146,8 @@ class Current:
             annotated[self._token] = told
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
-        """Tells how far this attempt is: so much is done, of so much if that is known. May be called as often as you
-        like: what is told too often is left out, except for the last.
+        """Reports the progress of this attempt: so much is done, of so much if that is known. May be called as often as
+        you like: reports in quick succession are dropped, except for the last.
 
         for number, row in enumerate(rows, 1):
             load(row)
@@ -167,7 +167,7 @@ class Current:
 
 
 def is_in_fiber() -> bool:
-    """Whether what runs here is a segment of a fiber: only those are told which ids are theirs."""
+    """Whether what runs here is a segment of a fiber: only segments are given their ids."""
     return "inside" in (running.get() or ())
 
 

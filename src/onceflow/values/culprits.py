@@ -1,4 +1,4 @@
-"""Which value is to blame when something cannot be pickled: `output['rows'][3].lock` instead of "a dict"."""
+"""Finds the value that prevents pickling: `output['rows'][3].lock` instead of "a dict"."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _LONGEST = 50
 """Exceptions of a chain that travel. A loop that handles errors can make chains without end."""
 
 _LONGEST_LINE = 1000
-"""Characters of a text that is told in one line."""
+"""Characters of a text that is shown in one line."""
 
 
 Blame = Literal["certain", "possible", "none"]
@@ -195,4 +195,4 @@ def _traceback(error: BaseException, where: str) -> str:
 
 
 _OWN = __file__.removesuffix("values/failures.py") + "backends/"
-"""Frames of the backends themselves tell the user nothing."""
+"""Frames of the backends themselves do not help the user."""

@@ -5,11 +5,11 @@ notebook, a lambda or a local function goes by value, with what it refers to.
 
 **Classes of the user's script.** A class of `__main__` reaches a worker by value as well, and its instances come back.
 If they came back by value too, the caller would hold a second class of the same name, and after a restart there would
-be no way to tell that they are one. So a worker puts a module of its own (`Main`) in the place of `__main__`, which
+be no way to see that they are one. So a worker puts a module of its own (`Main`) in the place of `__main__`, which
 fetches from the caller, once and by value, what is looked up in it. An object whose class is found there is pickled by
 name, as if the class had been imported: the caller finds its own class, today and after a restart. cloudpickle numbers
-the classes it ships, so a class that arrives twice, in a function and in a lookup, is one class in the worker. What
-is not found there (a class made inside a task) goes by value.
+the classes it ships, so a class that arrives twice, in a function and in a lookup, is one class in the worker. What is
+not found there (a class made inside a task) goes by value.
 """
 
 from __future__ import annotations

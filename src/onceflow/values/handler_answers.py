@@ -1,5 +1,5 @@
-"""Answers: what a handler says shall become of a failure, on its way from where the exception was raised to whoever
-drives the run."""
+"""Answers of handlers to a failure, on their way from where the exception was raised to the
+driver."""
 
 from __future__ import annotations
 

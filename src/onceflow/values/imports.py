@@ -1,8 +1,8 @@
-"""Importing what belongs to users.
+"""Importing users' modules.
 
 A module that ends the interpreter while it is imported (a script without `if __name__ == "__main__"`, say) cannot be
-imported, like one that raises anything else. Its SystemExit must not get far: in a thread it would end that without a
-word, and whoever waits for it would wait for ever; in a command it would look like success.
+imported, like one that raises anything else. Its SystemExit must not get far: in a thread it would end that silently,
+and its waiters would wait for ever; in a command it would look like success.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Metadata: what people say about runs and tasks, so that they find and understand them later. Nothing else depends on
-it: it is no part of what makes two runs the same.
+"""Metadata: tags and notes of users on runs and tasks. Nothing else depends on it, and it does not count when two runs
+are compared.
 
 It is kept as JSON, so it holds what JSON has and no more: texts, numbers, True and False, None, lists, and dictionaries
 whose keys are texts.

@@ -1,9 +1,9 @@
-"""Whose memory is it?
+"""Ownership of memory: whether the memory of an output has other references.
 
-What a task returned may be read where it is, instead of being copied, as long as nobody can change it. That is certain
-if nobody refers to it: no frame, no variable of a module, no cache, no thread. Python counts references, so it can be
-asked. Memory that is borrowed from something we do not know (a library's buffer, a mapped file, an input) may change
-behind our back, so it is never said to be alone.
+What a task returned may be read where it is, instead of being copied, as long as it cannot be changed. That is certain
+if nothing else refers to it: no frame, no variable of a module, no cache, no thread. Python counts references, so it
+can be asked. Memory that is borrowed from something we do not know (a library's buffer, a mapped file, an input) may
+change behind our back, so it is never said to be alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 
 def may_be_alone(view: memoryview) -> bool:
-    """Whether it is of a kind that can be told to be alone."""
+    """Whether it is of a kind that can be shown to have no other references."""
     owner: Any = view.obj
     while _is_ndarray(owner):
         if owner.base is None:
@@ -25,7 +25,7 @@ def may_be_alone(view: memoryview) -> bool:
 
 
 def is_alone(view: memoryview) -> bool:
-    """Whether this memory can be reached through this view only, or cannot be changed by anybody."""
+    """Whether this memory can be reached through this view only, or cannot be changed at all."""
     if type(view.obj) is bytes:
         return True
     if _count(view.obj) != _ALONE:

@@ -1,17 +1,18 @@
 """Packing: an output as bytes that others can map.
 
 What pickle sets aside as buffers (the memory of a numpy array, an Arrow column, whatever has the buffer protocol) is
-not copied into the pickle but laid out behind it, so that who has the bytes mapped builds upon them without a copy:
+not copied into the pickle but laid out behind it, so that a process that has the bytes mapped builds upon them without
+a copy:
 
     "onceflow"  number of buffers, size of the pickle, sizes of the buffers  pickle  buffer  buffer …
 
 Pickle and buffers begin at multiples of 64, counted from the beginning. A value without buffers is a plain pickle, and
-nothing else. Both can be told apart by their first byte.
+nothing else. The first byte distinguishes the two.
 
 What is built upon buffers is read-only, whatever its size: others may be reading the same memory.
 
-A *ref* in the value (`values.refs`) is set aside as well: its number stands in the pickle, and whoever unpacks it says
-what goes there.
+A *ref* in the value (`values.refs`) is set aside as well: its number stands in the pickle, and the code that unpacks it
+says what goes there.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ def pack(value: object, set_aside: SetAside | None = None) -> Packed:
 
 def unpack(packed: bytes | memoryview, refs: Sequence[Any] = (), *, ours: bool = False) -> Any:
     """The value. `refs[n]` goes where the n-th ref was. What is built upon buffers is not copied, and keeps
-    `packed` alive. `ours`: nobody else reads this memory, and what is built upon it may be changed."""
+    `packed` alive. `ours`: there are no other readers of this memory, and what is built upon it may be changed."""
     if packed[0] != MAGIC[0]:
         return snapshot.load(bytes(packed), refs) if refs else scripts.loads(packed)
     view = memoryview(bytearray(packed) if ours and isinstance(packed, bytes) else packed)

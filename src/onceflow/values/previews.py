@@ -171,7 +171,7 @@ def _zone_key(made: Any) -> str:
 
 
 def _moment(kind: Callable[..., Any], size: int) -> Callable[[Made], Any]:
-    """A date or a time. Its pickle has the bytes of its fields; a zone of a time zone database is told by its key."""
+    """A date or a time. Its pickle has the bytes of its fields; a zone of a time zone database is shown by its key."""
 
     def moment(made: Made) -> Any:
         fields, *zone = made.args

@@ -7,7 +7,8 @@ made anew.
 `Ref` is an interface. What `onceflow.put` and `onceflow.ref` give are refs to packed values (`values.packed_outputs`).
 Users may bring their own, for what is too large or too lively to be packed: a table in a database, a tree of files. A
 ref of theirs travels as a small pickle of itself, its **live form**; when it is saved, that is what its `_checkpoint`
-gives, its **kept form**, and `_restore` makes a ref of that. Both can be told from a packed value by how they begin.
+gives, its **kept form**, and `_restore` makes a ref of that. Both are distinguished from a packed value by how they
+begin.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Ref(Handle, Generic[T_co]):
 
 
 class ValueRef(Ref[T_co]):
-    """A ref to a packed value. It belongs to whoever can load it, and cannot be pickled by itself."""
+    """A ref to a packed value. It belongs to the process that can load it, and cannot be pickled by itself."""
 
     __slots__ = ("__id", "__load", "__whose")
 

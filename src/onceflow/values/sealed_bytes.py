@@ -1,17 +1,17 @@
-"""Sealing: bytes that can be kept where everybody may look, and read only with a key.
+"""Sealing: bytes that can be kept where others may look, and read only with a key.
 
 Each home directory has a key of its own, 32 random bytes in `secrets.key`, for its user's eyes only. It protects a
-journal that goes astray without that file: a copy for a colleague, a backup of the database. Whoever has the whole home
+journal that goes astray without that file: a copy for a colleague, a backup of the database. A copy of the whole home
 directory has the key as well.
 
 **The scheme** is made from one pseudo-random function, HMAC-SHA256, which is all that the standard library offers: a
-keystream (the function of a random nonce and a counter) is added to the text, and a tag over nonce and result tells
-whether anybody has changed it (encrypt, then authenticate). For the two there are two keys, derived from the one in the
-file, and a third one for `fingerprint`. The length is rounded up. A sealed text begins with the name of its key.
+keystream (the function of a random nonce and a counter) is added to the text, and a tag over nonce and result shows
+whether it was changed (encrypt, then authenticate). For the two there are two keys, derived from the one in the file,
+and a third one for `fingerprint`. The length is rounded up. A sealed text begins with the name of its key.
 
 **Which key?** A worker seals for the home directory of its engine, an engine for its own (`using`). Code that belongs
 to no home, such as a program that binds tasks before it opens an engine, seals with a key that lives as long as the
-process; whoever keeps the bytes seals them anew.
+process; the home that keeps the bytes seals them anew.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ _homes: dict[str, Collection[int]] = {}
 _known: dict[bytes, Key] = {}
 """Name → key."""
 _own: Key | None = None
-"""The key of a process that seals for nobody in particular."""
+"""The key of a process that seals for no particular home."""
 
 
 def _present_key() -> Key:

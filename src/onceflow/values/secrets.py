@@ -1,8 +1,8 @@
-"""Secrets: values that tasks need and nobody else may see.
+"""Secrets: values that only tasks may see.
 
 A `Secret` travels like any other argument or output, but what travels, and what the journal keeps, is a reference (the
 name of an environment variable, the path of a file) or a sealed text (see `sealed_bytes`). The clear text exists where
-somebody asks for it with `get()`, and from then on that process masks it in what it prints, logs and raises (see
+code asks for it with `get()`, and from then on that process masks it in what it prints, logs and raises (see
 `secret_masks`).
 """
 
@@ -109,7 +109,7 @@ class Secret(Generic[T]):
         return self._clear
 
     def identity(self) -> bytes:
-        """Equal for secrets that count as the same argument of a run. Tells nobody the clear text."""
+        """Equal for secrets that count as the same argument of a run. Does not reveal the clear text."""
         if self._source != "literal":
             return f"{self._source} {self._name}".encode("utf-8", "surrogateescape")
         return sealed_bytes.fingerprint(self._opened())
@@ -147,7 +147,7 @@ def _refer(source: Literal["env", "file"], name: str) -> Secret[str]:
 
 
 def _hold(sealed: bytes) -> Secret[Any]:
-    """Opened when somebody asks for it: whoever only looks needs no key."""
+    """Opened on request: inspection needs no key."""
     secret: Secret[Any] = Secret.__new__(Secret)
     return secret._fill("literal", sealed=sealed)
 

@@ -1,4 +1,4 @@
-"""Sizes of memory as people write them: a number of bytes, or a text such as `512MB` or `2GiB`."""
+"""Sizes of memory as users write them: a number of bytes, or a text such as `512MB` or `2GiB`."""
 
 from __future__ import annotations
 

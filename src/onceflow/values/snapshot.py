@@ -3,7 +3,7 @@
 What is pickled cannot change afterwards, so a snapshot taken at bind is what the task will see, whatever happens to the
 original. Two things are not copied:
 
-- A *handle* is replaced by a numbered placeholder. Whoever loads the snapshot says what stands there.
+- A *handle* is replaced by a numbered placeholder. The code that loads the snapshot says what stands there.
 - A *buffer* above 64 KiB (the memory of a numpy array, a `bytes`, a `bytearray`) is held by identity, outside the
   pickle.
 
@@ -31,7 +31,7 @@ PROTOCOL = 5
 
 
 class Snapshot:
-    """A value as bytes. Immutable, except that the buffers still belong to whoever made them."""
+    """A value as bytes. Immutable, except that the buffers still belong to their makers."""
 
     __slots__ = ("buffers", "handles", "payload")
 
@@ -123,7 +123,7 @@ def importable(value: Any) -> bool:
 
 def registered_by_value() -> Collection[str]:
     """The modules of which the user told cloudpickle that workers cannot import them. Another thread may be importing
-    cloudpickle at this moment; nobody can have told it anything then."""
+    cloudpickle at this moment; no modules can have been registered with it then."""
     listed = getattr(sys.modules.get("cloudpickle"), "list_registry_pickle_by_value", None)
     return listed() if listed is not None else ()
 

@@ -1,7 +1,7 @@
 """Templates: the arguments of a node of a graph, with numbered slots where outputs of other nodes go.
 
-A template knows no other node: whoever runs it reads `slots`, fetches what they name and asks for the arguments. That
-makes it plain data that can be stored and sent.
+A template knows no other node: the code that runs it reads `slots`, fetches what they name and asks for the arguments.
+That makes it plain data that can be stored and sent.
 """
 
 from __future__ import annotations

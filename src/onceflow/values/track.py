@@ -1,4 +1,4 @@
-"""`onceflow.tasks.track`: a loop that tells how far it is."""
+"""`onceflow.tasks.track`: a loop that reports its progress."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def track(iterable: Iterable[T], total: float | None = None, note: str = "") -> Iterator[T]:
-    """Yields the items, and tells how many have been dealt with (`Current.progress`). Outside of tasks it just yields
+    """Yields the items, and reports how many have been dealt with (`Current.progress`). Outside of tasks it just yields
     them. `total` defaults to the length, if there is one.
 
     @task

@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # a worker has no use for it
 Name = str | os.PathLike[str]
 
 ROOT = 0
-"""The user id of the superuser, who can do everything anyway."""
+"""The user id of the superuser, which can do everything anyway."""
 
 MOST_LINKS = 40
 """Symbolic links on one path, as Linux has it."""
@@ -113,7 +113,7 @@ def flaw(place: str | int, found: os.stat_result, owners: Collection[int] = ()) 
     if found.st_uid not in (os.geteuid(), ROOT):
         return f"it belongs to {user_name(found.st_uid)}"
     if stat.S_ISLNK(found.st_mode):
-        return None  # nobody can write to one; its mode means nothing
+        return None  # symbolic links cannot be written to; their mode means nothing
     mode = stat.S_IMODE(found.st_mode)
     if mode & stat.S_IWOTH:
         return f"every user can write to it (mode {mode:04o})"
@@ -207,7 +207,7 @@ def _group_name(group: int) -> str:
 
 
 def _is_private(group: int, place: str | int) -> bool:
-    """Whether the right of this group to write lets nobody in but this user and root."""
+    """Whether the right of this group to write admits only this user and root."""
     if _has_access_list(place):
         return False
     user = os.geteuid()

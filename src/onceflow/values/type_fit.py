@@ -1,4 +1,4 @@
-"""Whether a value is of a type that somebody wants, or can be made so: plain data of JSON fit dataclasses."""
+"""Whether a value is of a requested type, or can be converted: plain data of JSON fit dataclasses."""
 
 from __future__ import annotations
 

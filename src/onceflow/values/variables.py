@@ -111,7 +111,7 @@ class Variable(Generic[T]):
         steps.append(Step(self.name, update, payload))
 
     def _fresh_default(self) -> T:
-        """Nobody changes the default of others."""
+        """Callers cannot change each other's default."""
         if isinstance(self.default, _FIXED):
             return self.default
         value: T = packed_outputs.unpack(packed_outputs.dump(self.default))

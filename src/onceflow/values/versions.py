@@ -1,7 +1,7 @@
-"""Versions of code: is a function still what it was when a run was stored?
+"""Versions of code: whether a function is the same as when a run was stored.
 
 A version is a hash of what the interpreter executes: the instructions with the names and constants they use, those of
-nested functions too, and the parameters with their defaults. What nobody executes is left out: line numbers, file
+nested functions too, and the parameters with their defaults. What is never executed is left out: line numbers, file
 names, annotations, names of variables that stay local, docstrings. Only the function itself counts, not what it calls.
 
 Each interpreter has its own instructions, so a version begins with the interpreter's tag, and versions of different

@@ -1,4 +1,4 @@
-"""What a node waits for that no worker carries out: an event, or a moment (design 2.11)."""
+"""Waits of nodes that no worker runs: for an event, or for a moment (design 2.11)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Wait(msgspec.Struct, frozen=True):
     the only one; or, with `count`, so many of them, and given are those that are there."""
     count: int = 0
     masked: str | None = None
-    """The key as people may see it, if there is a secret in it."""
+    """The key as users may see it, if there is a secret in it."""
 
     @property
     def shown_key(self) -> str | None:

@@ -1,4 +1,4 @@
-"""Blocks: what holds for everything that a fiber awaits in them."""
+"""Blocks: handlers and deadlines for everything that a fiber awaits in them."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def on(*errors: Exceptions) -> On:
             await charge.call("ann", 100)
 
     A handler that was made with `handler` does as well: `with flaky:`. The task's own retries and handlers come first,
-    then the innermost block. What nobody takes is raised at the await. Blocks hold for other fibers that are called in
-    them, too: for what these await, and for what they raise themselves.
+    then the innermost block. A failure that none of them takes is raised at the await. Blocks hold for other fibers
+    that are called in them, too: for what these await, and for what they raise themselves.
     """
     flat = [error for one in errors for error in (one if isinstance(one, (list, tuple, set, frozenset)) else (one,))]
     return On(tuple(flat))

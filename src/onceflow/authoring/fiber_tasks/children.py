@@ -1,8 +1,8 @@
-"""Children: what goes on beside a fiber, and how others learn what became of it.
+"""Children: fibers and graphs that run beside a fiber, and how other fibers get their outcomes.
 
-A child is in the graph that the segment returns which has started it, and nobody in that graph reads it: it is *aside*
-(design 2.11). Its outcome is a node of its own, saved, with an id that is known when it is started. Whoever joins the
-child waits for that node to be settled, as others wait for an event, and is given what it gave.
+A child is in the graph that the segment returns which has started it, and no node in that graph reads it: it is *aside*
+(design 2.11). Its outcome is a node of its own, saved, with an id that is known when it is started. A fiber that joins
+the child waits for that node to be settled, as for an event, and is given its output.
 """
 
 from __future__ import annotations
@@ -91,6 +91,6 @@ _ended: Task[..., Any] = Task(_end, {"name": "ended", "effect": "none", "determi
 
 def ended(result: Any, error: BaseException | None, state: State) -> Any:
     """A node that gives this, or raises that, when all children have come to their ends. Raises what the first of those
-    has raised that somebody could have joined."""
+    has raised that could have been joined."""
     failure = None if error is None else failures.dump(error, "a fiber")
     return _ended.bind(result, failure, wait_for_some(state.children, len(state.children)))

@@ -1,8 +1,8 @@
 """Continuations: a paused fiber as arguments of the segment that follows.
 
-The snapshot has everything in it except what has to be seen from outside: refs, which are counted and saved by those
-who hold them. (Nodes need not be: see `recipes`.) The source texts of its functions go along, so that a fiber can
-finish in the code in which it began, whatever is on disk by then.
+The snapshot has everything in it except what has to be seen from outside: refs, which are counted and saved by their
+holders. (Nodes need not be: see `recipes`.) The source texts of its functions go along, so that a fiber can finish in
+the code in which it began, whatever is on disk by then.
 """
 
 from __future__ import annotations

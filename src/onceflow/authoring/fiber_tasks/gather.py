@@ -1,4 +1,4 @@
-"""Several at once."""
+"""`gather`: awaiting several operations at once."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""What a segment carries out itself.
+"""Inline tasks: short tasks that a segment runs itself.
 
 A task that has no effect, is deterministic and is not saved may run anywhere and as often as you like (design 2.1), so
-also within the segment that awaits it: nobody can notice, and it saves a trip to the engine and back. A segment does so
-for `LONG_ENOUGH` and then returns, whatever it awaits, so that little is lost with it. A task that turned out to take
-long becomes a node of its own from then on: such are seen, measured and placed by the engine.
+also within the segment that awaits it: it has no visible consequences, and saves a round trip to the engine. A segment
+does so for `LONG_ENOUGH` and then returns, whatever it awaits, so that little is lost with it. A task that turned out
+to take long becomes a node of its own from then on: such are seen, measured and placed by the engine.
 
-Nobody can stop a task that a segment carries out. So where a deadline is near, it does so only with tasks that are
+A task that a segment carries out cannot be stopped. So where a deadline is near, it does so only with tasks that are
 known to be short: some segment of this process has carried them out, or the engine has, and was quick. Should one take
-too long all the same, that is told when it is over.
+too long all the same, that is reported when it is over.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Watch:
 
 
 def unknown(op: Awaited) -> AnyTask[..., Any] | None:
-    """The task that it calls, if nobody knows whether that is short."""
+    """The task that it calls, if it is unknown whether that is short."""
     if type(op) is TaskCall and op.task is not None and _is_plain(op.task) and op.task not in _short:
         return op.task
     return None
@@ -126,7 +126,7 @@ def _as_caught(error: Exception) -> BaseException:
 
 
 def _copied(value: Any) -> Any:
-    """As if it had gone to another process: who changes a copy changes nobody else's."""
+    """As if it had gone to another process: a change of a copy does not affect others."""
     try:
         taken = snapshot.take(value)
     except Exception:

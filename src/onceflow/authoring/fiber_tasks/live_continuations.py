@@ -1,8 +1,8 @@
 """Live continuations: fibers that stay in the worker which paused them (design 2.11).
 
-Whoever goes on with one takes it, and nobody finds it again: whatever runs the same segment once more, here or
-elsewhere, begins with the saved one. So does everybody where nothing is kept. What has been kept longest goes first
-when it becomes too much.
+A segment that continues one takes it, so it is used once: a segment that runs once more, here or elsewhere, begins with
+the saved one, as does every segment where nothing is kept. What has been kept longest goes first when it becomes too
+much.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class Awaited(Op):
         return f"{self.name}({', '.join(arguments)})"
 
     def spend(self) -> None:
-        """It is carried out: nobody needs its arguments any more."""
+        """It is carried out: its arguments are no longer needed."""
         self.told = self.describe()
         self.is_spent = True
         self.args, self.kwargs = (), {}

@@ -4,7 +4,7 @@ What fails in a graph that a fiber awaits is raised in the fiber. So the graph i
 task is asked to catch errors (design 2.8); and what the task returns it is given as a recipe.
 
 A node among the variables of a fiber is such a value, too: it is saved with the fiber, each once, however many
-variables name it, and nothing is carried out before somebody awaits it. (`bound` and the classes of nodes stand in
+variables name it, and nothing is carried out before it is awaited. (`bound` and the classes of nodes stand in
 snapshots: their names may never change.)
 """
 
@@ -141,7 +141,7 @@ def bound(
     over: TaskNode | None,
     turn: Turn | None,
 ) -> TaskNode:
-    """A node as it was bound. `earlier` is for those who unpickle it: what had to be made before it."""
+    """A node as it was bound. `earlier` is for unpickling: what had to be made before it."""
     frozen = None
     if payload is not None:
         frozen = Snapshot(payload, tuple(handles), tuple([pickle.PickleBuffer(buffer) for buffer in buffers]))

@@ -314,7 +314,7 @@ def _advance(fiber: Fiber, state: State) -> Any:
 
 
 def _explained(error: BaseException) -> BaseException:
-    """What a fiber has raised. Python's own words for what belongs to asyncio tell nobody what to do."""
+    """What a fiber has raised. Python's own messages about asyncio objects do not say what to do."""
     if isinstance(error, RuntimeError) and error.args == ("no running event loop",):
         error.args = (f"{error}: {_ASYNCIO}",)
     return error

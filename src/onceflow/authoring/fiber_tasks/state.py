@@ -1,5 +1,4 @@
-"""What a fiber has around it wherever it waits: the handlers and deadlines that its code has asked for, and its
-children.
+"""The context of a fiber wherever it waits: the handlers and deadlines that its code has set, and its children.
 
 It is part of the continuation. Functions of onceflow that the fiber calls find it in `around`, which is set while a
 segment runs. Blocks (`with`) end in the reverse order of their beginnings, so these are stacks.
@@ -26,7 +25,7 @@ class State(msgspec.Struct):
     handlers: list[Handler] = []
     """The outermost first."""
     deadlines: list[float | None] = []
-    """Seconds since 1970, the outermost first; None for one that is over and has been told."""
+    """Seconds since 1970, the outermost first; None for one that is over and has been reported."""
     told: bool = False
     """Whether it knows that the run is cancelled."""
     limits: list[int] = []
@@ -38,7 +37,7 @@ class State(msgspec.Struct):
     ended: list[str] = []
     """Of these, those that are known to have come to their ends."""
     hidden: list[bytes] = []
-    """Texts of secrets that stand in its variables: whoever goes on with it masks them."""
+    """Texts of secrets that stand in its variables: the process that continues it masks them."""
     inherited: int = 0
     """How many of the deadlines it began with: the others are those of blocks."""
 
@@ -51,7 +50,7 @@ class State(msgspec.Struct):
 
     @property
     def until(self) -> float | None:
-        """When what it awaits must be done. Infinity if it has been told of all its deadlines: then those of graphs
+        """When what it awaits must be done. Infinity if it has been notified of all its deadlines: then those of graphs
         around it do not concern what it awaits, either."""
         return math.inf if self.deadlines and self.deadline is None else self.deadline
 

@@ -20,15 +20,15 @@ tracebacks, debuggers and coverage are the interpreter's own, and code that does
 - `runtime`: what generated code calls
 - `ops`: what a fiber waits for
 - `durable_coroutine`: `Fiber`, from one operation to the next
-- `frames`: what there is to save of a paused coroutine
-- `pickling`: how that becomes bytes
-- `rebuilding`: the way back; the names of its functions stand in every snapshot
-- `snapshots`: the envelope around it
+- `frames`: the state of a paused coroutine
+- `pickling`: the state of a coroutine as bytes
+- `rebuilding`: a coroutine from its bytes; the names of its functions stand in every snapshot
+- `snapshots`: the format of a snapshot: header, versions, signature
 - `exceptions`: exceptions and tracebacks as data
 - `culprits`: which value cannot be saved, in which frame
 - `changes`: code that was edited while fibers are parked in it
 - `needs`: what edited modules may have lost
-- `description`: where a fiber is paused, for people
+- `description`: where a fiber is paused, for users
 
 This is a library of its own: it knows nothing of engines.
 """

@@ -29,7 +29,7 @@ Verdict = Literal["moved", "check", "lost"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Move:
-    """What becomes of fibers that are parked at one point."""
+    """How fibers that are parked at one point continue in new code."""
 
     point: Point
     """In the old code."""
@@ -125,7 +125,7 @@ class Moving:
         self._move = move
 
     def supplied(self, variables: Mapping[str, Any]) -> dict[str, Any]:
-        """The variables that the new code needs besides. Raises CodeChanged if nobody has them."""
+        """The variables that the new code needs besides. Raises CodeChanged if none has them."""
         migrate = self._definition.policy.migrate
         if migrate is None:
             self._refuse(self._missing({*variables}))
@@ -217,7 +217,7 @@ def unmoved(ref: str, version: str) -> Definition:
 
 
 def explain_pinned(error: BaseException) -> None:
-    """Notes on what a fiber has raised of which functions it was in the old code, if any: whoever has mended them and
+    """Notes on what a fiber has raised of which functions it was in the old code, if any: a user who has fixed them and
     resumed its run would look for the cause in vain."""
     trace, found = error.__traceback__, dict[str, None]()
     while trace is not None:

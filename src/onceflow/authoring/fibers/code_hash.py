@@ -1,7 +1,7 @@
 """The version of a function's code: a hash of its syntax tree, equal on all Pythons.
 
-Positions, comments and formatting are not in the tree; docstrings and annotations are left out, since nobody executes
-them. Fields that are empty or false count as absent, so that a field that a later Python adds does not change the
+Positions, comments and formatting are not in the tree; docstrings and annotations are left out, since they are never
+executed. Fields that are empty or false count as absent, so that a field that a later Python adds does not change the
 versions of functions which do not use it.
 """
 

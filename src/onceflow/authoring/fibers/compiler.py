@@ -205,7 +205,7 @@ class Compiler:
 
     @contextlib.contextmanager
     def _marked(self, function: nodes.Function) -> Iterator[None]:
-        """For a while, the line of each inner function tells its number."""
+        """For a while, the line of each inner function is its number."""
         before: list[tuple[ast.AST, dict[str, Any]]] = []
         for node in ast.walk(function):
             if isinstance(node, (*nodes.FUNCTIONS, ast.Lambda)) and not _holds_cells(node):
@@ -257,7 +257,7 @@ def _holds_cells(node: ast.AST) -> bool:
 
 
 def identify(code: CodeType, marked: CodeType) -> Iterator[tuple[int, CodeType]]:
-    """The numbers of the functions in `code`, told by the same code with marks. Both have them in the same order;
+    """The numbers of the functions in `code`, found by the same code with marks. Both have them in the same order;
     functions that are alike in everything may share one code object, and then it does not matter which of them."""
     left = _inner_codes(code)
     for twin in _inner_codes(marked):

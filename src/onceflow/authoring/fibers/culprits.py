@@ -1,4 +1,4 @@
-"""Which value cannot be saved, in which frame, and what to do about it."""
+"""Finds the value that cannot be saved, its frame, and a remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The decorator."""
+"""The decorator `fiber`."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ Migrate = Callable[[dict[str, Any]], Mapping[str, Any]]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Policy:
-    """What becomes of fibers that are parked in another version of a function."""
+    """How fibers that are parked in another version of a function continue."""
 
     on_change: OnChange = "pin"
     migrate: Migrate | None = None

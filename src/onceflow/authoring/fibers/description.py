@@ -1,5 +1,5 @@
-"""Where a fiber stands, for people. Nothing here runs user code: values of classes that are not built in are shown by
-the name of their class, and what nobody may see is masked."""
+"""Where a fiber is paused, for users. Nothing here runs user code: values of classes that are not built in are shown by
+the name of their class, and secrets are masked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEEPEST = 3
 BIG = 10**LONGEST
 
 mask: Callable[[Any], Any] | None = None
-"""Makes of a text, or of bytes, what may be shown. Who knows of secrets sets it."""
+"""Makes of a text, or of bytes, what may be shown. Set by the code that knows of secrets."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

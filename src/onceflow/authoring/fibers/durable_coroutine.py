@@ -82,7 +82,7 @@ class Fiber:
 
     @classmethod
     def waiting(cls, coroutine: Coroutine[Any, Any, Any]) -> Fiber:
-        """One that has yet to begin, to be saved: whoever loads it runs it to its first operation."""
+        """One that has yet to begin, to be saved: the process that loads it runs it to its first operation."""
         return cls(coroutine)
 
     def dumps(
@@ -90,7 +90,7 @@ class Fiber:
     ) -> bytes:
         """Where it stands, as bytes. It goes on as if nothing had happened. Raises NotPersistable.
 
-        With `full`, variables that cannot be read any more are saved too, for whoever looks at the snapshot, as long as
+        With `full`, variables that cannot be read any more are saved too, for inspection of the snapshot, as long as
         it stays small. `key` signs it, together with `bound_to`. `aside` takes what the snapshot only refers to.
         """
         return snapshots.dumps(self._waiting(), self.op, full=full, key=key, bound_to=bound_to, aside=aside)

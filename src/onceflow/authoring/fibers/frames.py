@@ -1,4 +1,4 @@
-"""Frames: from paused coroutines and generators to what has to be saved of them.
+"""Frames: the state of paused coroutines and generators that has to be saved.
 
 `cr_frame.f_locals` of a paused coroutine is public, and so is `cr_await`, which leads to the next frame. After
 lowering, the variables and one number are all there is.
@@ -21,7 +21,7 @@ from onceflow.authoring.fibers.rebuilding import FINISHED, UNSET, Delegated
 from onceflow.errors import NotPersistable
 
 LARGEST = 1_000
-"""Items of a container that are looked through for calls which nobody has awaited."""
+"""Items of a container that are looked through for calls which have not been awaited."""
 
 
 class Paused:
@@ -152,7 +152,7 @@ def durable_part(routine: Any) -> Iterator[Paused]:
 
 
 def not_started(values: Iterable[Any], depth: int = 4) -> Iterator[Any]:
-    """Calls of durable functions that nobody has awaited, in these values and in containers among them."""
+    """Calls of durable functions that have not been awaited, in these values and in containers among them."""
     for value in values:
         if isinstance(value, CoroutineType):
             if value.cr_frame is not None and not value.cr_suspended and not value.cr_running and paused(value):

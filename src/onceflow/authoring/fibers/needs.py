@@ -1,4 +1,4 @@
-"""Needs: what code reads that its module has to define.
+"""Needs: the names that code reads from its module.
 
 A fiber finishes in old code inside the module as it is now (`changes`), so that may have lost what the old code calls.
 Names are looked for as far as that is certain: those that may be read after the point at which a fiber stands, and of
@@ -76,7 +76,7 @@ def _globals_of(code: CodeType) -> frozenset[str]:
 
 
 def _gone(name: str, namespace: Mapping[str, Any]) -> str:
-    """The part of a name up to what is not there; empty if all is, or if nobody can tell."""
+    """The part of a name up to what is not there; empty if all is, or if that is unknown."""
     first, *steps = name.split(".")
     if first.startswith(nodes.PREFIX) or hasattr(builtins, first):
         return ""
@@ -94,7 +94,7 @@ def _gone(name: str, namespace: Mapping[str, Any]) -> str:
 
 
 def _is_submodule(package: ModuleType, name: str) -> bool:
-    """Whether somebody may import it later, which makes it an attribute."""
+    """Whether it may be imported later, which makes it an attribute."""
     return hasattr(package, "__path__") and importlib.util.find_spec(f"{package.__name__}.{name}") is not None
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 
 class Op:
-    """Awaiting one pauses the fiber: whoever runs it gets the operation, carries it out, and sends back the result.
+    """Awaiting one pauses the fiber: the code that runs it gets the operation, carries it out, and sends back the
+    result.
 
     `name`, `args` and `kwargs` say what is to be done; they are saved with the fiber. `label` names the place in the
     code: a fiber that is parked there is found again after the expression around it was edited.

@@ -1,4 +1,4 @@
-"""The pickler: what ordinary pickle does not know of fibers, or does otherwise.
+"""The pickler of fibers: where it differs from ordinary pickle.
 
     coroutine, generator     of a durable function: a frame (not started: its arguments)
     inner function, lambda   its number in the durable function around it, its defaults and its cells
@@ -67,7 +67,7 @@ class FiberPickler(pickle.Pickler):
         self._aside = aside
         self._chain = {id(frame.routine): index for index, frame in enumerate(chain)}
         self.full = full
-        """Whether variables that nobody can read any more are saved too."""
+        """Whether variables that cannot be read any more are saved too."""
         self.last: Any = None
         """What was looked at last: if pickling fails, mostly the culprit."""
         self._cells: list[CellType] = []

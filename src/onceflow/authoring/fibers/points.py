@@ -1,8 +1,8 @@
-"""Points and versions: what is known of a durable function, as plain data that can be stored.
+"""Points and versions of a durable function, as plain data that can be stored.
 
-A **point** is a place where the function can be paused. A **version** is the function as it was at one time. Whoever
-stores snapshots stores the versions that they mention beside them: with the source text a fiber can finish in the code
-in which it began, and the points tell whether newer code could take it over.
+A **point** is a place where the function can be paused. A **version** is the function as it was at one time. A store of
+snapshots keeps the versions that they mention beside them: with the source text a fiber can finish in the code in which
+it began, and the points show whether newer code could take it over.
 """
 
 from __future__ import annotations

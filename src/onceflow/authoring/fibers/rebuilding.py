@@ -1,4 +1,4 @@
-"""What snapshots are made of. The names of these functions stand in every snapshot: none may ever change.
+"""Functions that rebuild a fiber from a snapshot. Their names stand in every snapshot: none may ever change.
 
 A snapshot is loaded in three steps: first everything is made (frames as coroutines that have not started), then cells
 get their contents, then generators that stand somewhere are started, which takes them there.
@@ -169,7 +169,7 @@ class Delegated:
 
 
 def finish(loading: Loading) -> None:
-    """The last step, when everything is made: cells and variables agree, and what nobody awaits is taken to where it
+    """The last step, when everything is made: cells and variables agree, and what is not awaited is taken to where it
     stands."""
     for built in loading.frames.values():
         values = built.saved.variables

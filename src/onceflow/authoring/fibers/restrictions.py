@@ -1,4 +1,4 @@
-"""What a durable function must not contain, found before anything is generated."""
+"""Restrictions: constructs that a durable function must not contain, found before code is generated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What generated code calls, as `_F_rt`.
+"""The runtime library of generated code, which calls it as `_F_rt`.
 
 Most of it are built-in functions under names that user code cannot shadow; they add no frames to tracebacks.
 """

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from onceflow.authoring.fibers import nodes
 
 READING_ALL = frozenset({"locals", "eval", "exec", "vars", "dir"})
-"""Who calls one of these may read any variable."""
+"""A caller of one of these may read any variable."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
     FBR1 | flags | ABI | HMAC-SHA256, if signed | length of the header | header | body
 
-The header is JSON and tells where the fiber stands, for tools that must not unpickle anything. The body is a pickle of
+The header is JSON and says where the fiber stands, for tools that must not unpickle anything. The body is a pickle of
 all frames, innermost first, so that each refers to one that is already there. With a key, the snapshot is signed
 together with whatever the caller binds it to (the fiber's id and a sequence number, say): loading it elsewhere fails.
 """
@@ -28,7 +28,7 @@ SIGNED = b"FBR1\1"
 DIGEST = 32
 _encode = msgspec.json.Encoder().encode
 LARGEST_FULL = 16_384
-"""Bytes. A larger snapshot leaves out what nobody can read any more."""
+"""Bytes. A larger snapshot leaves out what cannot be read any more."""
 PYTHON = "{}.{}".format(*sys.version_info)
 
 
@@ -63,7 +63,7 @@ def _body(chain: list[frames.Paused], routine: Any, full: bool, aside: pickling.
         try:
             body = pickling.dumps(innermost_first, full=True, aside=aside)
         except Exception:
-            body = None  # a variable that nobody can read any more may be what cannot be saved
+            body = None  # a variable that cannot be read any more may be what cannot be saved
         if body is not None and len(body) <= LARGEST_FULL:
             return body
     if aside is not None:
@@ -128,7 +128,7 @@ def _digest(key: bytes, content: bytes, bound_to: bytes) -> bytes:
 
 
 def header_of(data: bytes) -> dict[str, Any]:
-    """What a snapshot tells of itself. Nothing is unpickled, and nothing verified."""
+    """What a snapshot records about itself. Nothing is unpickled, and nothing verified."""
     content = _content(data)
     try:
         header: dict[str, Any] = json.loads(content[5 : 5 + int.from_bytes(content[1:5], "big")])

@@ -1,4 +1,4 @@
-"""Where a durable function is written, and under which name it is found again in another process."""
+"""The source of a durable function, and the name under which another process finds it."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def import_named(module: str) -> Any:
         return sys.modules["__main__"]
     try:
         return importlib.import_module(module)
-    except SystemExit as error:  # it must not end whoever wants to go on with a fiber
+    except SystemExit as error:  # it must not end the process that continues a fiber
         raise ImportError(f"{module} called sys.exit({error.code!r}) while it was imported") from error
 
 

@@ -1,4 +1,4 @@
-"""What users write: `for_each`, `parallel` and `reduce`."""
+"""The public functions: `for_each`, `parallel` and `reduce`."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def reduce(fn: Callable[[A, T], A], values: Iterable[T], initial: A) -> A:
     for the one before, and gives what it returned last. It begins with `initial`.
 
     `fn` is a task or `task.partial(k=v)`. The results of a loop are taken as they come, chunk by chunk: a loop whose
-    results are read by nobody else is never gathered as a whole.
+    results have no other reader is never gathered as a whole.
 
         run(reduce(add, for_each(fetch_size, urls), 0))
     """

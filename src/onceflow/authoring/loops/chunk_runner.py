@@ -70,7 +70,7 @@ class _Items:
         """The values since the last of the parts."""
 
     def context_of(self, number: int) -> dict[str, Any]:
-        """What `current()` tells to the item of this number."""
+        """What `current()` gives to the item of this number."""
         return {
             **self._context,
             "task": f"{self._place.loop}[{number}]",

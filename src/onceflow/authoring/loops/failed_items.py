@@ -1,4 +1,4 @@
-"""What stands in the results of a loop in the place of an item that failed."""
+"""Failed items: placeholders in the results of a loop."""
 
 from __future__ import annotations
 

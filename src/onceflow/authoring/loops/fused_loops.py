@@ -1,9 +1,9 @@
 """Loops over the results of loops, run as one: chunk by chunk, as results come.
 
-`for_each(g, for_each(f, items))` could wait for all that `f` gives, and nothing would be wrong. But if nobody else
-reads the inner loop, the two become one loop when the graph is built: each of its chunks calls `f`, and what that gives
+`for_each(g, for_each(f, items))` could wait for all that `f` gives, and nothing would be wrong. But if the inner loop
+has no other reader, the two become one loop when the graph is built: each of its chunks calls `f`, and what that gives
 goes to a chunk that calls `g`, while other chunks of `f` have yet to start. `reduce` takes the results of a loop in the
-same way. If somebody else reads the inner loop too, it stays what it is, and is run once. So it does if the two have
+same way. If the inner loop has another reader, it stays what it is, and is run once. So it does if the two have
 different handlers: those of a loop answer for its items, and for no others.
 """
 

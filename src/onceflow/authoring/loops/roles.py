@@ -1,4 +1,4 @@
-"""Roles: what a task becomes inside a loop.
+"""Roles: the tasks of a loop, made of the task that it calls.
 
 The nodes of a loop call functions of ours, which call the user's task again and again. But their code, as far as it may
 change between two lives of a run, is the user's. So each of them is the user's task in a **role**: it has the task's
@@ -28,7 +28,7 @@ class Role(msgspec.Struct, frozen=True):
 
     kind: Kind
     name: str
-    """Of the node, as people see it."""
+    """Of the node, as users see it."""
     chunk: int = 0
     """Items that go into a chunk; 0 if that is found out by measuring."""
     limit: int = 0
@@ -96,8 +96,8 @@ def guarded(task: AnyTask[..., Any], handlers: tuple[Any, ...]) -> AnyTask[..., 
 
 
 def assume(task: AnyTask[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Lets a copy of a task assume the role that it was given, and tells which options follow from that. `changes` are
-    the options that the task itself had beside those of its decorator."""
+    """Lets a copy of a task assume the role that it was given, and returns the options that follow from that. `changes`
+    are the options that the task itself had beside those of its decorator."""
     from onceflow.authoring.loops import chunk_graphs, chunk_runner
     from onceflow.authoring.tasks import _with_options
 

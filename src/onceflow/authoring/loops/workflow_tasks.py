@@ -1,4 +1,4 @@
-"""Workflows as tasks: what builds their graphs inside a run."""
+"""Workflows as tasks that build their graphs inside a run."""
 
 from __future__ import annotations
 

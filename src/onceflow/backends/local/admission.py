@@ -1,19 +1,19 @@
-"""Which jobs may run at the same time, by what they need (`Job.cpus`, `Job.memory`).
+"""Admission: which jobs may run at the same time, by the resources that they need (`Job.cpus`, `Job.memory`).
 
 The rule: what runs at the same time never needs more than the capacity, neither of cpus nor of memory. The jobs in a
 lane run one after the other, so a lane counts as much as the largest of the jobs in it; jobs that share a worker count
 each. A job that says nothing counts as one cpu in a lane, which the number of workers sees to by itself, and as nothing
-if it shares. So as long as nobody says anything there is nothing to weigh, and the dispatcher does without all this.
+if it shares. So as long as no job says anything there is nothing to weigh, and the dispatcher does without all this.
 
 A job that needs more than the whole capacity counts as the whole capacity: it runs, but nothing else that needs
 anything does so at the same time.
 
 A large job must not starve, nor must cores stand idle for its sake longer than is useful. The oldest job that does not
 fit is put *first in line*. What fits and leaves enough for it may always go before it. What it would have to wait for
-may do so `ROUNDS` times per worker; after that everybody waits, what runs ends, and the first in line fits. It stays
+may do so `ROUNDS` times per worker; after that all jobs wait, what runs ends, and the first in line fits. It stays
 first until it is given or stopped. Of two jobs the older one is that with the smaller token.
 
-Nothing here is told when a job ends: `room` looks up which of the jobs that said something are still with a worker.
+The ends of jobs are not reported here: `room` looks up which of the jobs that said something are still with a worker.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ NOTHING = Needs(0.0, 0)
 
 
 class Admission:
-    """What a pool's jobs need, and who is first in line."""
+    """What a pool's jobs need, and which one is first in line."""
 
     def __init__(self, capacity: Needs, workers: int) -> None:
         self.capacity = capacity
@@ -70,7 +70,7 @@ class Admission:
                 self.given[job.token] = job
 
     def warn_of(self, job: Job) -> None:
-        """Tells the log, once for each function, if a job needs more than there is."""
+        """Logs, once for each function, that a job needs more than there is."""
         stated = _stated(job)
         if self._exceeds(stated) and job.function not in self._told:
             self._told.add(job.function)
@@ -82,7 +82,7 @@ class Admission:
             )
 
     def needs(self, job: Job) -> Needs:
-        """What it counts for while it runs."""
+        """The resources that the job takes while it runs."""
         return self._counted(_stated(job))
 
     def room(self, workers: Collection[Worker], holders: Mapping[int, Worker], shares: Shares) -> Room:

@@ -1,4 +1,5 @@
-"""How much memory there is for jobs: that of the host, or less if this process may not use all of it (a container)."""
+"""Capacity: the memory for jobs, which is that of the host, or less if this process may not use all of it (a
+container)."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Shared:
-    """`end` is called for each job whose user code has ended, then `tell` sends outcomes; from any thread."""
+    """`end` is called for each job whose user code has ended, then `tell` sends the outcomes; from any thread."""
 
     def __init__(
         self,
@@ -47,12 +47,12 @@ class Shared:
         self._tasks: dict[int, asyncio.Task[Outcome]] = {}
         """Token → task. Only the loop's thread touches it."""
         self._cancelled: set[int] = set()
-        """Tokens of those that were told to stop."""
+        """Tokens of those that were asked to stop."""
         self._ended: list[Outcome] = []
         """Outcomes of this turn of the loop, to be sent together."""
         self._threads = OtherThreads(known, objects)
         self._alone: tuple[int, threading.Event] | None = None
-        """The token of the job that the lane waits for, and what tells it that the outcome was sent."""
+        """The token of the job that the lane waits for, and what notifies it that the outcome was sent."""
 
     def start(self, job: Job) -> None:
         if job.is_async:
@@ -63,7 +63,7 @@ class Shared:
 
     def run_alone(self, job: Job, is_told: Callable[[int], bool]) -> None:
         """Runs an async job for the lane, where all others run: user code may depend on which event loop it is in.
-        Returns when its outcome was sent. `is_told` says whether a job of the lane has been told to stop."""
+        Returns when its outcome was sent. `is_told` says whether a job of the lane has been asked to stop."""
         sent = threading.Event()
         self._alone = job.token, sent
         self.start(job)
@@ -73,12 +73,12 @@ class Shared:
         self._alone = None
 
     def cancel(self, token: int) -> None:
-        """A job that has ended already is left in peace: its outcome is on its way."""
+        """A job that has ended already is left alone: its outcome is being sent."""
         if not self._threads.stop(token) and self._loop is not None:
             self._loop.call_soon_threadsafe(self._cancel_task, token)
 
     def has_told(self, token: int) -> bool:
-        """Whether a job has been told to stop. From any thread."""
+        """Whether a job has been asked to stop. From any thread."""
         return token in self._cancelled or self._threads.has_told(token)
 
     def _run_in_thread(self, job: Job) -> None:
@@ -133,7 +133,7 @@ class Shared:
         if token in self._cancelled:
             self._cancelled.discard(token)
             if not task.cancelled():
-                task.exception()  # else asyncio complains that nobody looked at it
+                task.exception()  # else asyncio complains that it was never retrieved
             self._ended.append(stopped(token))
         else:
             self._ended.append(task.result())

@@ -1,13 +1,13 @@
-"""Runs that a worker drives by itself, as far as it gets alone (design 1: choreography is delegation).
+"""Runs that a worker drives by itself, as far as it can (design 1: choreography is delegation).
 
 A worker is handed what the journal has of runs that wait, with the events that have come for them. It goes on with
 each: the same core, the same driver, and a host without journal, without other workers and without patience. What a run
 has to write down meanwhile is collected, and the engine commits all of it as one batch, with the claim in front. Until
-that is durable nothing has happened, whoever dies. So only code without effect may run here: segments of fibers, which
-is what most of those have to do that were woken.
+that is durable nothing has happened, whichever process dies. So only code without effect may run here: segments of
+fibers, which is what most of those have to do that were woken.
 
 Whatever else a run asks for (a task, a blob, a place in a queue, a retry) is not to be had here. Then it is *handed
-back*, and nothing of what was done counts: the engine drives it as if nobody had tried.
+back*, and nothing of what was done counts: the engine drives it as if no worker had tried.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Delegation(msgspec.Struct, frozen=True, array_like=True):
     """To a worker: go on with these."""
 
     owner: str
-    """Who claims them."""
+    """The engine that claims them."""
     graphs: list[bytes]
     runs: list[Woken]
 
@@ -101,7 +101,8 @@ class Driven(msgspec.Struct, frozen=True, array_like=True):
     attempts: list[tuple[str, int]]
     """Nodes that ran, and their attempts."""
     printed: list[tuple[int, Output]]
-    """What they printed and logged, with their places in `attempts`. (What goes past Python's streams is nobody's.)"""
+    """What they printed and logged, with their places in `attempts`. (What goes past Python's streams belongs to no
+    job.)"""
 
     @property
     def size(self) -> int:
@@ -115,7 +116,7 @@ class Driven(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Report(msgspec.Struct, array_like=True):
-    """What became of a delegation."""
+    """The outcome of a delegation."""
 
     driven: list[Driven] = []
     handed_back: list[str] = []
@@ -159,7 +160,7 @@ def drive(delegation: bytes) -> Ready:
             if now - before > SLOW:
                 report.slow.append(woken.run)
             before = now
-    except BaseException:  # it was told to stop: nobody learns of what was done
+    except BaseException:  # it was asked to stop: what was done is not reported
         for alone in tried:
             alone.forget()
         raise
@@ -174,7 +175,7 @@ def _try(alone: _Alone, report: Report, room: int) -> int:
         driven = alone.drive()
     except Stopped:
         raise
-    except BaseException:  # whatever it is: the engine finds out, and tells whom it concerns
+    except BaseException:  # whatever it is: the engine finds out, and reports it
         alone.forget()
         report.handed_back.append(alone.run)
         return 0
@@ -254,7 +255,7 @@ class _Alone:
             elif self._dirty:
                 self._dirty = False
                 driver.flush()
-            elif self._unanswered:  # as if: whether it becomes durable concerns nobody but the engine
+            elif self._unanswered:  # as if: whether it becomes durable concerns only the engine
                 self._unanswered -= 1
                 driver.committed()
             else:
@@ -266,7 +267,7 @@ class _Alone:
         return driver
 
     def forget(self) -> None:
-        """What was done here does not count. Who goes on with it has attempts of the same names."""
+        """What was done here does not count. The engine that continues it has attempts of the same names."""
         for node, attempt in self._attempts:
             live_continuations.drop(live_continuations.token_of(self.run, node, attempt_name(attempt)))
 
@@ -407,7 +408,7 @@ class _Alone:
 
 
 def _tidy_up(token: int) -> None:
-    """What was noted under this number concerns nobody any more."""
+    """What was noted under this number is no longer needed."""
     context.annotated.pop(token, None)
     context.sent.pop(token, None)
     context.take_lost(token)

@@ -1,4 +1,4 @@
-"""Who gets which job.
+"""Dispatch: which worker gets which job.
 
 Jobs for lanes go first come, first served, to the least loaded worker, as far as its window admits (`send_ahead`). Each
 worker gets its part of what is queued, so that a batch for the first does not leave the second idle. Jobs that share
@@ -6,7 +6,7 @@ go to the worker with the fewest of them; among equals to one whose lane is empt
 stopped by killing the process. Jobs that say what they need wait until that is there (`admission`).
 
 A job may have others that *follow* it: each takes the output of the one before it, in the same lane and right behind
-it, as long as they are known to be short. They are not queued, and are not given to anybody else.
+it, as long as they are known to be short. They are not queued, and are not given to other workers.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class Dispatcher:
         self.congested = False
         """Whether a worker could not receive what it was to be given."""
         self.served: set[int] = set()
-        """Process ids of workers that were given something that was queued. Whoever wants to know takes them out."""
+        """Process ids of workers that were given something that was queued. The reader takes them out."""
         self.dispatched = 0
         """Jobs given, since the beginning."""
         self.unsent: list[tuple[Job, OSError]] = []
-        """Jobs that cannot be sent to anybody, and why."""
+        """Jobs that cannot be sent to any worker, and why."""
         self._one_by_one = False
         """Whether jobs are sent in batches of one."""
         self.unfollowed: list[int] = []
@@ -157,7 +157,7 @@ class Dispatcher:
             queued -= self._fill_lane(worker, -(-queued // (others + 1)), room, now)
 
     def _hurry(self, workers: Collection[Worker]) -> None:
-        """A run that has just begun waits: who can let it go before is asked to."""
+        """A run that has just begun waits: holders that can release it before are asked to."""
         for worker in workers:
             if worker.queue:
                 worker.hurry()

@@ -3,7 +3,7 @@
 Jobs of one run stand one behind the other. Of several runs in a line each is given its part: one job after the other is
 taken from the run that was served least recently, so a run of one task does not wait until one of a hundred thousand
 has been served, however late it came. Jobs with a **priority** are served several at a time: as many as their priority
-is above the lowest one in the line, and one more. So nobody starves.
+is above the lowest one in the line, and one more. So no run starves.
 
 As long as there is one run in the line, which is almost always, it is a queue and costs what a queue costs.
 """
@@ -16,7 +16,7 @@ from collections.abc import Generator, Iterator
 from onceflow.backends.local.messages import Job
 
 MOST_KNOWN = 1000
-"""Runs of which it is remembered how much they had, before those are forgotten that had no more than others."""
+"""Number of runs whose shares are remembered, before runs with no more than the others' shares are forgotten."""
 
 Whose = str | tuple[str, int]
 """Run, and priority if there is any."""
@@ -47,7 +47,7 @@ class Line:
         self.count = 0
         """Jobs in all of them."""
         self._lowest: int | None = 0
-        """The lowest priority; None if somebody has to look."""
+        """The lowest priority; None if it has to be computed."""
         self.young = 0
         """Jobs of runs that have just begun, among those that no worker has had."""
 
@@ -90,7 +90,7 @@ class Line:
         stand = self._stands.get(key)
         if stand is None:
             stand = Stand(job.priority)
-            # Somebody who was alone has had all turns so far.
+            # A run that was alone has had all turns so far.
             self._stands = {key: stand, **self._stands} if len(self._stands) == 1 else self._stands
             self._stands[key] = stand
             if job.priority or self._lowest:
@@ -140,8 +140,8 @@ class Line:
 
 
 class Shares:
-    """Who has had how much, among runs that stand in different lines: who has had least goes first. Somebody new begins
-    with as much as was given to the one who was served last."""
+    """The share that each run has had, among runs that stand in different lines: the one with the least goes first. A
+    new run begins with as much as was given to the one served last."""
 
     __slots__ = ("_had", "_last")
 
@@ -162,7 +162,7 @@ class Shares:
 
 
 def cost(job: Job) -> float:
-    """What it counts for: less with a higher priority."""
+    """The cost of a job: less with a higher priority."""
     return 1 / (1 + job.priority) if job.priority >= 0 else 1 - job.priority
 
 

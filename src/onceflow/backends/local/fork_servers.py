@@ -22,7 +22,7 @@ FRUITLESS = 3
 
 class ForkServers:
     """`open` starts one. `born` gets each new worker, `gone` process id and exit status of each whose end is proved,
-    and `died` a fork server that is gone: its workers die with it, and nobody can tell their exit status any more."""
+    and `died` a fork server that is gone: its workers die with it, and their exit status is lost."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class ForkServers:
                 self._tell_gone(pid, status)
 
     def _server_died(self, server: Starter) -> None:
-        """Somebody killed it."""
+        """It was killed."""
         is_last = self.forks(server)
         self._unwatch(server)
         self.all.remove(server)

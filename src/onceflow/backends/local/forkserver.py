@@ -1,17 +1,17 @@
-"""The fork server: a process that forks workers, reaps them and tells the pool of both. It also forks the porter, which
-belongs to the engine and not to the pool: it ends with the engine, and whether it lives is seen at its socket.
+"""The fork server: a process that forks workers, reaps them and reports both to the pool. It also forks the porter,
+which belongs to the engine and not to the pool: it ends with the engine, and whether it lives is seen at its socket.
 
 It is single-threaded and never runs user code, so forking is safe, and a worker begins with everything loaded in memory
 that it shares with its siblings. It never blocks: it waits for requests, for the end of a worker and for the end of
 the engine (pidfds) at once.
 
-What user code started and left running does not outlive its worker. Each worker leads a process group, which the
-server kills when the worker has ended and before its id is given free. Who has left the group (a daemon, a session of
-its own) is found because workers and server are *subreapers*: a process whose parent has ended becomes a child of its
-nearest living ancestor that is one. So while a worker lives, everything that it or its children started is below it;
-when it has ended, whatever becomes a child of the server without having been forked by it is left over. As long as the
-server has not waited for a child, the child's id cannot be given to anybody else. The pool is told of a worker's end
-when everything of it is gone.
+What user code started and left running does not outlive its worker. Each worker leads a process group, which the server
+kills when the worker has ended and before its id is given free. A process that has left the group (a daemon, a session
+of its own) is found because workers and server are *subreapers*: a process whose parent has ended becomes a child of
+its nearest living ancestor that is one. So while a worker lives, everything that it or its children started is below
+it; when it has ended, whatever becomes a child of the server without having been forked by it is left over. As long as
+the server has not waited for a child, the child's id cannot be given to another process. The pool is notified of a
+worker's end when everything of it is gone.
 
 Where workers may run no longer than a lease (`worker_deadline`), the kernel kills the server at the end of it, and the
 workers with it. Then a second process is left to kill what they had started: the server's parent, the *reaper*.
@@ -43,8 +43,8 @@ from onceflow.data.porter.startup import Start
 PAGE = mmap.PAGESIZE
 
 PATIENCE = 5.0
-"""Seconds. What is killed and still there after this time hangs in the kernel (a dead network file system), and nobody
-waits for it any longer."""
+"""Seconds. What is killed and still there after this time hangs in the kernel (a dead network file system), and is not
+waited for any longer."""
 
 PAUSE = 0.002
 """Seconds between two looks at what was killed."""
@@ -63,7 +63,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NAME = 15
 
 WORKER, PORTER, ACTOR, REAPER = "onceflow-worker", "onceflow-porter", "onceflow-actor", "onceflow-reaper"
-"""What the processes call themselves, for those who look at a list of them."""
+"""What the processes call themselves, as shown in process lists."""
 
 ALWAYS_PRELOADED = (
     "cloudpickle",
@@ -89,7 +89,7 @@ def main(control: int, lock: int, held: int, engine: int, preload: list[str]) ->
         watched = os.pidfd_open(engine)
     except ProcessLookupError:
         return
-    if os.getppid() != engine:  # it died before it could be watched, and its id may belong to somebody else
+    if os.getppid() != engine:  # it died before it could be watched, and its id may belong to another process
         return
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     if held >= 0:
@@ -148,7 +148,7 @@ def _preload(modules: list[str]) -> list[tuple[str, str]]:
     for module in modules:
         try:
             importlib.import_module(module)
-        except Exception as error:  # whatever the module raises: the pool tells its user
+        except Exception as error:  # whatever the module raises: the pool reports it to its user
             missing.append((module, f"{type(error).__name__}: {error}"))
     return missing
 
@@ -278,8 +278,8 @@ class _Server:
             except BaseException:
                 traceback.print_exc()
             finally:
-                os._exit(70)  # a worker leaves by itself; whoever comes here failed to become one
-        os.setpgid(pid, pid)  # the worker does so too: whoever is first
+                os._exit(70)  # a worker leaves by itself; a process that comes here failed to become one
+        os.setpgid(pid, pid)  # the worker does so too, whichever is first
         pidfd = os.pidfd_open(pid)
         self._workers[pidfd] = pid
         self._poll.register(pidfd, select.POLLIN)
@@ -315,13 +315,13 @@ class _Server:
         pid = self._workers.pop(pidfd)
         self._poll.unregister(pidfd)
         os.close(pidfd)
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # nobody is left, or only other users' processes
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # none is left, or only other users' processes
             os.killpg(pid, signal.SIGKILL)
         self._ended.append(pid)
 
     def _reap(self) -> list[tuple[int, int]]:
         """Kills what the workers that have ended left behind. When nothing is left, reaps them and returns their ids
-        and exit statuses. Among several at once nobody asks whose it was."""
+        and exit statuses. Among several at once they are not told apart."""
         if not self._ended:
             return []
         left = [pid for pid, _ in self._left.values()]

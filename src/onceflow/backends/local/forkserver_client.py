@@ -27,8 +27,8 @@ main(control, lock, leash, engine, preload)
 """
 
 _PATIENCE = 10.0
-"""Seconds that a fork server has to end its workers and itself. It is never busy, so this only runs out if somebody
-stopped it with a signal."""
+"""Seconds that a fork server has to end its workers and itself. It is never busy, so this only runs out if it was
+stopped with a signal."""
 
 
 class HasFileno(Protocol):
@@ -36,7 +36,7 @@ class HasFileno(Protocol):
 
 
 class Starter(Protocol):
-    """What starts workers, and tells of their births and ends."""
+    """What starts workers, and reports their births and ends."""
 
     fruitful: bool
     """Whether a worker of it has come to life."""

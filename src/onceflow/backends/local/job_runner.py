@@ -1,4 +1,4 @@
-"""Running one job in a worker: load the function, fill the arguments, call, pickle what comes back."""
+"""Running one job in a worker: load the function, fill the arguments, call, pickle the result."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def skipped(job: Job) -> Outcome:
 
 
 def without_input(job: Job, missing: Missing) -> Outcome:
-    """The outcome of a job that was not started, because what it reads is no more."""
+    """The outcome of a job that was not started, because what it reads is gone."""
     close_actors(job.token)
     take_lost(job.token)
     return msgspec.structs.replace(skipped(job), gone=[missing.number])
@@ -318,7 +318,7 @@ def _leave_part(job: Job, number: int, part: Any, leave: Leave, refs: JobRefs) -
 
 
 def _pickle_graph(job: Job, graph: Any) -> bytes:
-    """In one piece, with the large arguments in it: whoever drives the run unpickles it."""
+    """In one piece, with the large arguments in it: the driver of the run unpickles it."""
     try:
         return packed_outputs.dump(graph)
     except (MemoryError, InvalidRef):

@@ -1,11 +1,12 @@
 """Outputs that stay in the memory of their worker.
 
-Whether the memory of an output is nobody else's can only be seen when the call that made it is over: until then its
-frames refer to it. So a value is first *offered*, by the call, and *settled* afterwards: it stays, or it is written.
+Whether the memory of an output has no other references can only be seen when the call that made it is over: until then
+its frames refer to it. So a value is first *offered*, by the call, and *settled* afterwards: it stays, or it is
+written.
 
-What stays is known by a number. When somebody else needs it, it is *published*: written, in the background, and from
+What stays is known by a number. When another process needs it, it is *published*: written, in the background, and from
 then on the number stands for its place, so that jobs which were given the number find it all the same. It ends when the
-pool says that nobody needs it.
+pool says that it is not needed.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class LiveValues:
 
     def __init__(self, put: Callable[[Packed], Place]) -> None:
         self._put = put
-        self._numbers = itertools.count(int.from_bytes(os.urandom(5), "big") >> 2 << 24)  # nobody else's
+        self._numbers = itertools.count(int.from_bytes(os.urandom(5), "big") >> 2 << 24)  # unique
         self._values: dict[int, Packed | Place] = {}
         self.offered: dict[int, Packed] = {}
         """What is to be settled."""
@@ -64,7 +65,7 @@ class LiveValues:
         self._values.pop(live.number, None)
 
     def publish(self, number: int, tell: Callable[[Published], None]) -> None:
-        """Writes it in the background and tells where it is."""
+        """Writes it in the background and reports its place."""
         self._publisher.add(lambda: tell(self._publish(number)))
 
     def _publish(self, number: int) -> Published:

@@ -1,7 +1,7 @@
 """Live objects on their way to shared memory, as the pool sees it.
 
 Each is asked for once, however many wait for it. Its maker answers with the place, or with what was in the way; or it
-dies, and the object is no more.
+dies, and the object is gone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Publishing:
         self._shelf = shelf
         self._workers = workers
         self._waiting: dict[Object, list[Then]] = {}
-        """What has been asked for, and who waits for it."""
+        """What has been asked for, and what waits for it."""
         self._refused: weakref.WeakSet[Object] = weakref.WeakSet()
         """What could not be published when it was last tried."""
 
@@ -60,14 +60,14 @@ class Publishing:
         return not objects
 
     def lose(self, worker: Worker) -> list[Object]:
-        """The worker is no more. Returns what went with it. Those who wait for it are told by `forget`."""
+        """The worker is gone. Returns what went with it. `forget` notifies its waiters."""
         objects = self._shelf.live_at(worker.pid)
         for object in objects:
             object.lost = True
         return objects
 
     def forget(self, objects: list[Object]) -> None:
-        """Tells those who wait for objects which are lost."""
+        """Notifies the waiters for objects which are lost."""
         for object in objects:
             if object in self._waiting:
                 self._call(object, None)

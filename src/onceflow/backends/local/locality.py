@@ -1,4 +1,4 @@
-"""Jobs that read live objects: where they run.
+"""Locality: where jobs that read live objects run.
 
 A job whose input is in the memory of a worker runs there, if it can start there sooner than the input could be
 published: it is *at home*. Otherwise what it reads is published, and it goes wherever there is room. So does one that
@@ -103,7 +103,7 @@ class Homes:
         return True
 
     def forget(self, token: int) -> None:
-        """The job is about to be reported, or is no more."""
+        """The job is about to be reported, or is gone."""
         self.readers.pop(token, None)
         self.staying.pop(token, None)
 
@@ -134,7 +134,7 @@ class Homes:
                     self._fail(job, problem)
 
     def close(self, worker: Worker) -> None:
-        """The worker is no more: nobody can stay there."""
+        """The worker is gone: no job can stay there."""
         for token in [token for token, home in self.staying.items() if home is worker]:
             self._leave(token)
 

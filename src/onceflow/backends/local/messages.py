@@ -1,4 +1,4 @@
-"""What pool and workers say to each other, and how a message becomes a packet.
+"""Messages between pool and workers, and their encoding as packets.
 
 Messages are msgspec structs. A packet is small enough to be sent in one piece; what is larger travels in a `memfd`
 whose descriptor rides on an empty packet.
@@ -76,10 +76,10 @@ class RefOut(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Job(msgspec.Struct, array_like=True, gc=False):
-    """A call of a function. Of a job that was started, the pool tells exactly once what became of it."""
+    """A call of a function. Of a job that was started, the pool reports the outcome exactly once."""
 
     token: int
-    """Chosen by whoever starts it; positive, unique in the life of a pool, larger than those of jobs that came
+    """Chosen by the caller that starts it; positive, unique in the life of a pool, larger than those of jobs that came
     before."""
     function: str
     """The hash of a function that was given to `Pool.ship`."""
@@ -109,7 +109,7 @@ class Job(msgspec.Struct, array_like=True, gc=False):
     retried: bytes | None = None
     """The pickled classes of errors that are worth another try; None if all are."""
     cpus: float | None = None
-    """What it needs while it runs. None if nothing was said: one in a lane, none if it shares."""
+    """Cores that the job needs while it runs. None if not given: one in a lane, none if it shares."""
     memory: int = 0
     """Bytes that it needs while it runs."""
     resources: dict[str, float] = {}
@@ -135,7 +135,7 @@ class Job(msgspec.Struct, array_like=True, gc=False):
     last: bool = False
     """Whatever it raises, it is not tried again unless the guard says so."""
     failure: bytes | None = None
-    """What it raised, or counts as having raised: the function is not called, only the guard is asked."""
+    """The exception that it raised, or counts as having raised: the function is not called, only the guard is asked."""
     catch: int = 0
     """As in `Settings.catch`."""
     priority: int = 0
@@ -157,7 +157,7 @@ class Job(msgspec.Struct, array_like=True, gc=False):
 
 
 class Outcome(msgspec.Struct, array_like=True, gc=False):
-    """What became of a job, as its worker tells it."""
+    """The outcome of a job, as its worker reports it."""
 
     token: int
     started: float
@@ -165,10 +165,10 @@ class Outcome(msgspec.Struct, array_like=True, gc=False):
     parts: list[bytes | Place | Live]
     """The output, packed; empty if it raised or was cancelled."""
     failure: bytes | None = None
-    """What it raised (`onceflow.values.failures`)."""
+    """The exception that it raised (`onceflow.values.failures`)."""
     permanent: bool = False
     cancelled: bool = False
-    """It was told to stop before it ended."""
+    """It was asked to stop before it ended."""
     graph: bool = False
     """The only part is a graph that the function returned."""
     children: bool = False
@@ -177,17 +177,17 @@ class Outcome(msgspec.Struct, array_like=True, gc=False):
     """It was not started, because what it follows left no output for it, what it reads is `gone`, or the worker was
     halted."""
     annotations: str | None = None
-    """What it told about itself (`values.metadata`), if it has returned."""
+    """Its metadata (`values.metadata`), if it has returned."""
     refs: list[RefOut] = []
     """The refs in the output."""
     writes: list[Step] = []
-    """What it wrote to task variables, if it has returned."""
+    """Its writes to task variables, if it has returned."""
     lost: list[int] = []
     """Places among `Job.refs` of those that were lost when it asked for them: it does not count."""
     answer: Answer | None = None
     """What a handler says shall become of what it raised."""
     gone: list[int] = []
-    """Numbers of live values that it was to read, and that are no more."""
+    """Numbers of live values that it was to read, and that are lost."""
 
 
 class Batch(msgspec.Struct, tag=1, array_like=True):
@@ -201,13 +201,13 @@ class Batch(msgspec.Struct, tag=1, array_like=True):
     segments: list[int] = []
     """Those whose descriptors come with this message, in their order."""
     freed: list[Place | Live] = []
-    """Objects of this worker's that nobody needs any more: their memory may be used again."""
+    """Objects of this worker's that are no longer needed: their memory may be reused."""
     forgotten: list[int] = []
     """Segments in which no place will be mentioned any more."""
 
 
 class Recall(msgspec.Struct, tag=2, array_like=True):
-    """To a worker: give back what has not started, and tell what has ended."""
+    """To a worker: give back what has not started, and report what has ended."""
 
     number: int
 
@@ -226,7 +226,7 @@ class Definition(msgspec.Struct, tag=4, array_like=True):
 
 
 class Published(msgspec.Struct, array_like=True, gc=False):
-    """What became of a live object that others need."""
+    """The outcome of publishing a live object that other processes need."""
 
     number: int
     place: Place | None
@@ -241,7 +241,7 @@ class Outcomes(msgspec.Struct, tag=5, array_like=True):
     closed: list[int] = []
     """Segments of this worker's into which nothing will be put any more."""
     number: int = 0
-    """Grows with every message of this kind that tells of lingering objects."""
+    """Grows with every message of this kind that reports lingering objects."""
     lingering: list[tuple[int, int]] = []
     """(segment, offset) of the objects that are mapped here, although no job has to read them any more, or because one
     still does."""
@@ -287,8 +287,8 @@ class Born(msgspec.Struct, tag=10, array_like=True):
 
 
 class Gone(msgspec.Struct, tag=11, array_like=True):
-    """From the fork server: this worker has ended, with this exit status (negative: the signal; None if nobody could
-    learn it) and was reaped."""
+    """From the fork server: this worker has ended, with this exit status (negative: the signal; None if unknown) and
+    was reaped."""
 
     pid: int
     status: int | None
@@ -329,7 +329,7 @@ class Hidden(msgspec.Struct, tag=15, array_like=True, gc=False):
 
 
 class Unused(msgspec.Struct, tag=16, array_like=True):
-    """To a worker: the same that a batch may tell about memory."""
+    """To a worker: the same that a batch may say about memory."""
 
     freed: list[Place | Live]
     forgotten: list[int]
@@ -343,7 +343,8 @@ class Publish(msgspec.Struct, tag=17, array_like=True):
 
 
 class Read(msgspec.Struct, tag=18, array_like=True):
-    """From a worker: a job asks for the value of a task variable. `number` tells the questions of a worker apart."""
+    """From a worker: a job asks for the value of a task variable. `number` identifies the question among those of the
+    worker."""
 
     number: int
     token: int
@@ -414,7 +415,7 @@ class Receiver(Generic[T]):
         try:
             size, ancillary, _, _ = self.connection.recvmsg_into([self._buffer], _ANCILLARY, flags)
         except ConnectionResetError:
-            # The other end was closed with something unread in it. That is told once, before what it had sent.
+            # The other end was closed with something unread in it. That is reported once, before what it had sent.
             size, ancillary, _, _ = self.connection.recvmsg_into([self._buffer], _ANCILLARY, flags)
         if size == 0:
             return None

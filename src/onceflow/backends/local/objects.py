@@ -1,11 +1,11 @@
 """Large values in a worker: outputs that it leaves in shared memory, inputs that it maps.
 
 All threads of the worker use it. A worker speaks to the pool in two ways, through its lane and its side, and what is
-sent one way may overtake what is sent the other. So each way tells by itself, of every segment that it mentions, which
-descriptor that is.
+sent one way may overtake what is sent the other. So each way announces by itself, for every segment that it mentions,
+which descriptor that is.
 
-An output whose memory is nobody else's is not written at all, but kept as it is (`live_outputs`): a job that runs here
-builds its input upon the same memory. It is written when somebody else needs it.
+An output whose memory has no other references is not written at all, but kept as it is (`live_outputs`): a job that
+runs here builds its input upon the same memory. It is written when another process needs it.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ TRIM = 1.0
 
 class Objects:
     def __init__(self) -> None:
-        self._arena = Arena(int.from_bytes(os.urandom(5), "big") >> 2 << 24)  # nobody else's numbers
+        self._arena = Arena(int.from_bytes(os.urandom(5), "big") >> 2 << 24)  # unique numbers
         self._segments = Segments()
         self._lock = threading.Lock()
         self._own: dict[int, int] = {}
         """Segments of this worker's, and their descriptors."""
         self._told: dict[socket, set[int]] = {}
-        """Which segments the pool has been told of, each way."""
+        """Which segments were announced to the pool, each way."""
         self._messages = itertools.count(1)
         self._trimmed = time.monotonic()
         self.live = LiveValues(self._put)
-        self._adopted_numbers = itertools.count(int.from_bytes(os.urandom(5), "big") >> 2 << 24)  # nobody else's
+        self._adopted_numbers = itertools.count(int.from_bytes(os.urandom(5), "big") >> 2 << 24)  # unique
         self._adopted: set[int] = set()
         """Segments that others have filled, each with one object."""
         self._dropped: list[int] = []
-        """Those of them that are no more, since somebody was told."""
+        """Those of them that have ended since the last report."""
 
     def open_actors(self, job: Job) -> JobActors:
         """For a job that has actors."""
@@ -84,7 +84,7 @@ class Objects:
         return packed.joined() if packed.size <= SMALL else self._put(packed)
 
     def offer(self, packed: Packed) -> bytes | Place | Live:
-        """The same for a job of the lane, of which somebody calls `settle` when it is over: perhaps the value can stay
+        """The same for a job of the lane, for which `settle` is called when it is over: perhaps the value can stay
         where it is."""
         if packed.size <= SMALL:
             return packed.joined()
@@ -143,7 +143,7 @@ class Objects:
         return self._arena.statistics().spare > 0
 
     def learn(self, message: Batch | Unused, descriptors: Iterable[int]) -> None:
-        """Takes note of what the pool tells about segments."""
+        """Takes note of what the pool says about segments."""
         for segment, descriptor in zip(message.segments, descriptors, strict=True):
             self._segments.add(segment, descriptor)
         for freed in message.freed:
@@ -182,7 +182,7 @@ class Objects:
         return tuple([self._own[segment] for segment in segments])
 
     def _trim(self) -> list[int]:
-        """Gives back memory now and then. Returns the segments that are no more."""
+        """Gives back memory now and then. Returns the segments that were closed."""
         now = time.monotonic()
         if now - self._trimmed < TRIM:
             return []

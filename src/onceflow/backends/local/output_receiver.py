@@ -1,4 +1,4 @@
-"""The pool's side of what a worker tells beside outcomes (see `output_sender` for the other side, and the theory)."""
+"""The pool's side of reports beside outcomes (see `output_sender` for the other side, and the theory)."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class Capture:
 
 
 def printed(output: Output) -> Printed:
-    """What a worker has told, as others know it."""
+    """What a worker has reported, in the form for others."""
     text = output.data.decode(errors="replace")
     return Printed(output.token, output.stream, text, output.time, output.level, output.logger)
 

@@ -1,4 +1,4 @@
-"""What jobs print, log and tell of their progress, on its way from the workers to whoever wants it.
+"""What jobs print, log and report of their progress, on its way from the workers to its listeners.
 
 Channels and pipes of the workers are watched by the pool's selector (`output_receiver` has the theory). A pipe is not
 read here while a job has only just begun: its worker empties it at the end of each job, and a short one might be over
@@ -25,7 +25,7 @@ SLOW = 0.05
 
 
 class Listening:
-    """`known` are the tokens of jobs that have not been reported: what others say is nobody's."""
+    """`known` are the tokens of jobs that have not been reported: output of others belongs to no job."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Listening:
         return [due for _, due in self.due.values()]
 
     def catch_up(self, worker: Worker) -> None:
-        """Passes on what a worker had to say before it told of outcomes, and actors that its jobs have called."""
+        """Passes on what a worker had to say before it reported outcomes, and actors that its jobs have called."""
         for speaker in (worker, *self._hosts):
             if (sent := speaker.sent) > speaker.capture.received:
                 self._pass_on(speaker.capture.hear(sent)[0])

@@ -1,18 +1,19 @@
-"""The worker's side of what it tells beside outcomes: what user code prints and logs, and how far it is.
+"""The worker's side of reports beside outcomes: output and logs of user code, and its progress.
 
-All of it goes through the *channel*, a socket of its own: if the pool lags behind, whoever prints waits, and neither
-jobs nor outcomes do. So nothing is dropped and nothing piles up. What is in the socket when a worker dies is not lost.
+All of it goes through the *channel*, a socket of its own: if the pool lags behind, code that prints waits
+(back-pressure), and neither other jobs nor outcomes do. So nothing is dropped and nothing piles up. What is in the
+socket when a worker dies is not lost.
 
 `sys.stdout` and `sys.stderr` are text streams that look at the context variable `token`, so that jobs which share a
-worker are told apart. Complete lines are sent at once, the rest when it is flushed or the job ends.
+worker are distinguished. Complete lines are sent at once, the rest when it is flushed or the job ends.
 
 Descriptors 1 and 2 are pipes, for everything that does not know of these streams: C code, subprocesses, faulthandler.
 The pool reads them; it is not kept from that by code that holds the interpreter lock, and it can still do so when the
-worker is dead. Who wrote what, and before or after which message, is settled here: before the worker sends anything for
-the job in the lane, and when that job ends, it empties the pipes itself and sends what it found. So what the pool finds
-in them was written by the job that has started last (the *mark*), after the last message: how many messages have been
-sent stands in the page that worker and pool share. Mark and pipe cannot be read at one moment, though, and a worker may
-go on to the next job in between. So the pool does not look while a job has only just begun.
+worker is dead. Which job wrote what, and before or after which message, is settled here: before the worker sends
+anything for the job in the lane, and when that job ends, it empties the pipes itself and sends what it found. So what
+the pool finds in them was written by the job that has started last (the *mark*), after the last message: how many
+messages have been sent stands in the page that worker and pool share. Mark and pipe cannot be read at one moment,
+though, and a worker may go on to the next job in between. So the pool does not look while a job has only just begun.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class Channel:
         """Whether this is a child that user code forked. It must not speak for the worker."""
 
     def hide(self, texts: list[bytes]) -> None:
-        """Tells the pool, which reads what goes past Python's streams, what it has to mask there."""
+        """Sends to the pool, which reads what goes past Python's streams, what it has to mask there."""
         if not self.is_copy:
             with self._lock:
                 self._empty_pipes()

@@ -1,7 +1,7 @@
 """The jobs that no worker has yet.
 
 Jobs of one kind that need the same stand in one line: if there is no room for one of them there is none for the others,
-so nobody has to look at them. Jobs that say nothing of what they need, almost all, have lines that are there from the
+so they need not be examined. Jobs that say nothing of what they need, almost all, have lines that are there from the
 beginning. There are as many other lines as there are different needs: few, unless each job states its own. So that a
 turn of the pool costs the same however many there are, only some are looked at, and a line that was served goes behind
 the others. In each line runs take turns (`fair_queue`).
@@ -31,7 +31,7 @@ class Queues:
         self._lines: tuple[dict[Kind, Line], dict[Kind, Line]] = {}, {}
         """Their lines, for lanes and to share. None is empty."""
         self.shares = Shares()
-        """Who has had how much, as long as there are different needs."""
+        """The share that each run has had, as long as there are different needs."""
 
     def __len__(self) -> int:
         return len(self.lane) + sum(map(len, self.sharing)) + self.needy

@@ -70,14 +70,14 @@ from onceflow.values.functions import Shipped
 log = logging.getLogger(__name__)
 
 GRACE = 1.0
-"""Seconds that a job which is told to stop has for cleaning up. Then its worker is killed."""
+"""Seconds that a job which is asked to stop has for cleaning up. Then its worker is killed."""
 
 LOOK = 1.0
-"""Seconds between two looks at whether somebody let a large value go."""
+"""Seconds between two looks at whether a large value was released."""
 
 
 def define_here(name: str, tell: Callable[[bytes | None], None]) -> None:
-    """Tells what `__main__` of this process has under a name."""
+    """Returns what `__main__` of this process has under a name."""
     try:
         payload = functions.definition(name)
     except Exception:
@@ -95,14 +95,14 @@ class Pool:
     `cpus` and `memory` (bytes) are what the jobs that run at the same time may need together (`Job.cpus`,
     `Job.memory`). They default to the number of usable cores, or of workers if that is larger, and to the physical
     memory of the host, or what its control groups leave of that (`capacity`). `grace` is how many seconds a job has for
-    cleaning up when it is told to stop.
+    cleaning up when it is asked to stop.
 
     `printed` gets what jobs print and log, from `log_level` on (a level of `logging`), and `progressed` how far they
     are; `died` gets process id and exit status of each worker that dies without having been asked to. All are called
     where `report` is. `lost` gets the large values that are no more because their worker died, before anything else
     that follows from it; `missing` the numbers of those that a job was to read and did not find. `variable` says what a
     task variable holds that a job asks for, and `define` what the program's `__main__` has under a name, now or later;
-    `asked_for_host` is told that a job makes an actor, and the socket where that will listen. Without `printed`, or
+    `asked_for_host` is notified that a job makes an actor, and the socket where that will listen. Without `printed`, or
     with `capture=False`, workers write to where this process does. `open_server` gives what starts workers, if that is
     not to be a fork server; `relieve` then says whether a worker may go, or has it prepared.
     """
@@ -152,7 +152,7 @@ class Pool:
         self._environment = environment or {}
         there = Needs(max(cores, self.size) if cpus is None else cpus, capacity.memory() if memory is None else memory)
         self.shelf = Shelf()
-        """The large values that jobs returned, as long as somebody holds them."""
+        """The large values that jobs returned, as long as they have holders."""
         self._dispatcher = Dispatcher(Admission(there, self.size), self.shelf, lambda: self.size, self._count_idle)
         self._listening = Listening(selector, self._dispatcher.holders, printed, progressed)
         self._sources = Sources()
@@ -225,7 +225,7 @@ class Pool:
 
     def start(self, job: Job, live: Mapping[int, Object] | None = None) -> None:
         """Its function must have been shipped, its token be larger than those before. `live` are the objects
-        it reads that have not been published, by their numbers; whoever starts it holds them."""
+        it reads that have not been published, by their numbers; the caller that starts it holds them."""
         assert job.function in self._dispatcher.shipped
         if live:
             self._homes.add(job, live)
@@ -274,7 +274,7 @@ class Pool:
         return self._dispatcher.estimates.expected(function) < LONG
 
     def has_started(self, token: int) -> bool:
-        """Whether a worker runs this job now, or has run it and not told yet."""
+        """Whether a worker runs this job now, or has run it and not reported yet."""
         worker = self._dispatcher.holders.get(token)
         if worker is None:
             return False
@@ -282,7 +282,7 @@ class Pool:
 
     def started(self, token: int) -> float | None:
         """When a worker began to run this job, in seconds since the epoch; None if that has not happened. Jobs that
-        share begin when they are given. (One of a lane that has ended and not told yet began before that.)"""
+        share begin when they are given. (One of a lane that has ended and not been reported yet began before that.)"""
         worker = self._dispatcher.holders.get(token)
         if worker is None:
             return None
@@ -328,13 +328,13 @@ class Pool:
     def stop(self, token: int, *, now: bool = False) -> None:
         """Ends a job. Answered by `Ended`, or by another report if that was quicker. Unknown tokens are ignored.
 
-        A running job is told first: `Stopped` is raised in it, or `asyncio.CancelledError` if it is async. From then on
-        it counts as stopped, whatever it returns or raises. If it still runs after the time for cleaning up, or at once
-        with `now`, its worker is killed. Others in that lane are then started elsewhere, and others that share the
-        worker are reported with `Died`.
+        A running job is notified first: `Stopped` is raised in it, or `asyncio.CancelledError` if it is async. From
+        then on it counts as stopped, whatever it returns or raises. If it still runs after the time for cleaning up, or
+        at once with `now`, its worker is killed. Others in that lane are then started elsewhere, and others that share
+        the worker are reported with `Died`.
 
         What the job started ends with its worker, which is replaced even if the job has ended by itself, and only then
-        `Ended` is reported. Nobody can tell, though, which of the jobs that share a worker has started what. So if
+        `Ended` is reported. Which of the jobs that share a worker has started what is unknown, though. So if
         others still run there, the worker gets no more jobs and ends when they have ended. It goes on if the stopped
         job was async and there are no child processes.
         """
@@ -402,7 +402,7 @@ class Pool:
         return timeout if not self.shelf.size else LOOK if timeout is None else min(timeout, LOOK)
 
     def _tell_of_memory(self) -> None:
-        """What nobody holds any more, those may use again who made it."""
+        """Objects without holders: their makers may reuse the memory."""
         freed = self.shelf.collect()
         for pid, places in freed.items():
             worker = self._workers.get(pid)
@@ -482,7 +482,7 @@ class Pool:
         self._due += [Raised(job.token, failure, False, 0.0, 0.0, 0, here=True), *self._unfollowed()]
 
     def _cannot_start(self, job: Job) -> None:
-        """What it reads is lost."""
+        """An input of the job is lost."""
         self._dispatcher.leave_followers(job.token)
         self._due += [Ended(job.token, started=False), *self._unfollowed()]
 

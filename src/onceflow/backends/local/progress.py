@@ -13,7 +13,7 @@ INTERVAL = 0.1
 
 
 class Reporter:
-    """Sends what jobs tell about how far they are. What comes too soon is kept back until it is time, or the job ends;
+    """Sends the progress that jobs report. What comes too soon is kept back until it is time, or the job ends;
     what comes then takes its place."""
 
     def __init__(self, send: Callable[[Progress], None]) -> None:
@@ -66,7 +66,7 @@ class Reporter:
             time.sleep(INTERVAL)
             for token in list(self._kept):
                 with self._lock:
-                    if self._is_too_soon(token):  # the job has told something itself meanwhile
+                    if self._is_too_soon(token):  # the job has reported something itself meanwhile
                         self._waker.set()
                         continue
                     kept = self._kept.pop(token, None)

@@ -80,14 +80,14 @@ class Contents(Protocol):
         """The bytes of something that a job is given."""
 
     def peek(self, part: Content) -> bytes | memoryview:
-        """So much of it that it can be told whether it is a ref of a user's, or a snapshot; all of it, if it is."""
+        """As much of it as shows whether it is a ref of a user's, or a snapshot; all of it, if it is."""
 
     def open_actors(self, job: Job) -> JobActors:
         """For a job that has actors."""
 
 
 class MadeRef(ValueRef[Any]):
-    """What was put by a job of this worker. `free` gives the memory back if nobody takes it over."""
+    """What was put by a job of this worker. `free` gives the memory back if it is not taken over."""
 
     __slots__ = ("_content", "_free", "_loads", "_taken")
 
@@ -254,7 +254,7 @@ def _outside(ref: ValueRef[Any]) -> InvalidRef:
 
 
 def keep(live: bytes) -> Ready:
-    """A job by itself: has a ref of a user's tell what has to be saved of it. Nothing, if what it refers to is gone."""
+    """A job by itself: asks a ref of a user's what has to be saved of it. Nothing, if what it refers to is gone."""
     try:
         return Ready(kept_form(live, packed_outputs.dump))
     except RefLost:

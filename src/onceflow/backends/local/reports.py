@@ -1,4 +1,4 @@
-"""What a pool tells about the jobs it was given. For each job there is exactly one report, which proves that it has
+"""Reports of a pool about the jobs it was given. For each job there is exactly one report, which proves that it has
 ended or never started."""
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Finished(msgspec.Struct, frozen=True, gc=False):
     worker: int
     graph: bool = False
     annotations: str | None = None
-    """What it told about itself (`values.metadata`)."""
+    """Its metadata (`values.metadata`)."""
     refs: Sequence[HeldRef] = ()
     """The refs in the output."""
     writes: Sequence[Step] = ()
-    """What it wrote to task variables."""
+    """Its writes to task variables."""
 
 
 class MetLost(msgspec.Struct, frozen=True, gc=False):
@@ -65,8 +65,8 @@ class Raised(msgspec.Struct, frozen=True, gc=False):
 
 
 class Died(msgspec.Struct, frozen=True, gc=False):
-    """The worker died while these jobs ran or before it could tell what became of them. `status` is its exit status,
-    negative for a signal, None if nobody could learn it."""
+    """The worker died while these jobs ran or before it could report their outcomes. `status` is its exit status,
+    negative for a signal, None if unknown."""
 
     tokens: tuple[int, ...]
     worker: int
@@ -75,7 +75,7 @@ class Died(msgspec.Struct, frozen=True, gc=False):
 
 
 class Ended(msgspec.Struct, frozen=True, gc=False):
-    """It was stopped: it runs no more, or has never started (`started` is False)."""
+    """The job was stopped: it no longer runs, or has never started (`started` is False)."""
 
     token: int
     started: bool
@@ -86,8 +86,9 @@ Report = Finished | Raised | MetLost | Died | Ended
 
 class Printed(msgspec.Struct, frozen=True, gc=False):
     """A job has written this, or logged it. What a job wrote comes in its order and before its report. `token` is 0 for
-    what belongs to no job: a thread or subprocess goes on after its job, or several share a worker and nobody can tell.
-    What is written past Python's streams, by C code and subprocesses, counts as the work of the job in the lane.
+    what belongs to no job: a thread or subprocess goes on after its job, or several share a worker and the job is
+    unknown. What is written past Python's streams, by C code and subprocesses, counts as the work of the job in the
+    lane.
 
     On `stdout` and `stderr`, `text` consists of lines, each with its end, unless the job ended without one, flushed in
     the middle of a line, or wrote a very long one. On `log` it is one record (a very long one is cut in pieces), with
@@ -103,7 +104,7 @@ class Printed(msgspec.Struct, frozen=True, gc=False):
 
 
 class Progressed(msgspec.Struct, frozen=True, gc=False):
-    """A job tells how far it is. The last of these comes before its report."""
+    """A job reports its progress. The last of these comes before its report."""
 
     token: int
     done: int | float
@@ -133,7 +134,7 @@ class Statistics(msgspec.Struct, frozen=True, gc=False):
 
 
 def report_of(outcome: Outcome, shelf: Shelf, worker: int) -> Finished | Raised | MetLost:
-    """What becomes of a job that ran to its end in the worker with this process id. Large values come to the shelf."""
+    """The report of a job that ran to its end in the worker with this process id. Large values come to the shelf."""
 
     def shelved(part: bytes | Place | Live) -> bytes | Object:
         if isinstance(part, bytes):

@@ -10,9 +10,9 @@ beyond what it runs: one, or as many as are expected to take `HORIZON` seconds t
 about a function, its jobs are promised idle workers only. Jobs that share a worker start as they come, so for them the
 window is the number of threads that a worker has.
 
-Who waits for a promise stands in a line in which runs take turns (`fair_queue`). What needs the same stands in one line
-and has a window of its own: many jobs that wait for memory keep no others from workers that are free. So have runs that
-have just begun, for which loops make room: they do not wait for a part of a loop that was promised a place.
+A job that waits for a promise stands in a line in which runs take turns (`fair_queue`). What needs the same stands in
+one line and has a window of its own: many jobs that wait for memory keep no others from workers that are free. So have
+runs that have just begun, for which loops make room: they do not wait for a part of a loop that was promised a place.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ YOUNGEST: Kind = (True,)
 
 
 class _Window(Load):
-    """The promises for jobs of one kind, and those who wait for one."""
+    """The promises for jobs of one kind, and the jobs that wait for one."""
 
     __slots__ = ("expected", "line", "shares")
 

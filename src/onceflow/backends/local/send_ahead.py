@@ -1,4 +1,4 @@
-"""How many jobs a worker gets ahead, from how long jobs of the same function took.
+"""The number of jobs that a worker gets ahead, from the durations of jobs of the same function.
 
 A job of 50 µs is over before the pool could send the next one, so many are sent together; behind a job of 5 s no other
 must wait while a worker elsewhere is free. Nothing is known about a function before its first job has ended: until
@@ -11,7 +11,7 @@ from __future__ import annotations
 from math import inf
 
 HORIZON = 0.004
-"""Seconds of expected work beyond which a worker gets no more."""
+"""Seconds of expected work beyond which a worker gets no more jobs."""
 
 LONG = 0.010
 """Seconds from which a job is sent to idle workers only."""

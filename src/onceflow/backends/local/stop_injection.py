@@ -5,12 +5,13 @@ exception that the interpreter raises when they come to their next bytecode; fro
 
 Neither may hit anything but the job it is meant for, and nothing may come out of `run`. The rules:
 
-- A job is *told* at most once, and `Stopped` is raised at most once. So whoever has caught it is safe from then on.
+- A job is *told* to stop at most once, and `Stopped` is raised at most once. So code that has caught it is safe from
+  then on.
 - It can be raised at any bytecode between the first and the last line of the `try` in `run`; that is all of our code
   which has to expect it. Before and after, the signal's handler finds that no job runs, or another one; and an
   exception that a thread has not noticed yet is taken back.
 - The two threads agree without a lock, or with one that is never held for long, on whether a job that was about to
-  begin or to end was told: whoever comes second sees what the first has written.
+  begin or to end was told: the second thread sees what the first has written.
 
 A job that was told counts as stopped, whatever it returns or raises: the caller wanted it to end, and cannot know how
 much of what it was to do it has done.
@@ -31,7 +32,7 @@ from onceflow.errors import Stopped
 from onceflow.values.context import job_token, running
 
 SIGNAL = signal.SIGRTMAX - 2
-"""Nobody else's, as far as we know: debuggers, profilers and timers use others."""
+"""Not used by other code, as far as we know: debuggers, profilers and timers use others."""
 
 
 class MainThread:

@@ -1,5 +1,5 @@
-"""Workers that do not get on: one that is silent for too long is asked to give back what waits there, and one that has
-to stop a job and does not is killed."""
+"""Workers that make no progress: one that is silent for too long is asked to give back its waiting jobs, and one that
+has to stop a job and does not is killed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _deadline(worker: Worker, token: int, now: float) -> float:
 
     Of the jobs in the lane it is certain which one runs when the worker has given back the others, or has no others.
     One before the mark has ended, and its outcome is on its way; for one after it there is no need to kill the worker
-    and with it somebody else's job: if it starts after all, that is seen soon."""
+    and with it another job: if it starts after all, that is seen soon."""
     deadline = worker.stopping[token]
     given = worker.queue.get(token)
     if given is None or deadline > now:

@@ -1,4 +1,4 @@
-"""Task variables in a worker: asked for, and remembered until something may have changed.
+"""Task variables in a worker: requested from the engine, and cached until one may have changed.
 
 How often anything was committed to any variable stands in the page that worker and engine share, and the engine counts
 there before it starts what is to see it. So as long as the count is the same, what was read last is what is committed,
@@ -47,7 +47,7 @@ class Variables:
 
     def answer(self, told: Told) -> None:
         asked = self._asked.get(told.number)
-        if asked is not None:  # else who asked was stopped
+        if asked is not None:  # else the job that asked was stopped
             asked[1].append(told)
             asked[0].set()
 

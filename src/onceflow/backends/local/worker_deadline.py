@@ -1,4 +1,4 @@
-"""Until when workers may run (design 2.6), if their engine holds a lease on which others on other hosts rely.
+"""The deadline of workers (design 2.6), if their engine holds a lease on which others on other hosts rely.
 
 The engine renews its lease and writes the moment at which everything has to stop if no renewal follows. The moment is
 in a file beside the lock of the workers, as a number of 8 bytes, in seconds of the clock that goes on while the machine

@@ -1,4 +1,4 @@
-"""What workers tell a pool: what became of their jobs, which they give back, and what jobs ask for."""
+"""Messages of workers to a pool: outcomes of their jobs, jobs given back, and requests of jobs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from onceflow.backends.local.workers import Worker
 from onceflow.data.objects import Shelf
 
 Ask = Callable[[int, str, Callable[[bytes | None], None]], None]
-"""Has somebody told what a job (by its token) asks for by name."""
+"""Passes on a job's question (by its token) for a value by name."""
 
 Define = Callable[[str, Callable[[bytes | None], None]], None]
 

@@ -230,7 +230,7 @@ class _Worker:
         """As `Link` has it."""
         token = context.job_token.get()
         running = context.running.get() or {}
-        if context.ALONE in running:  # nobody could tell whose it is
+        if context.ALONE in running:  # its job would be unknown
             context.note_lost(token)
             raise InvalidRef("an actor cannot be made by what may have to run again elsewhere")
         if token not in actors:
@@ -305,7 +305,7 @@ class _Worker:
                 case Definition(name, payload):
                     self._definitions[name] = payload
                     answered = self._answers.pop(name, None)
-                    if answered is not None:  # else somebody asked twice
+                    if answered is not None:  # else it was asked for twice
                         answered.set()
 
     def _give_back(self, number: int) -> None:
@@ -317,7 +317,7 @@ class _Worker:
                 returned.append(self._waiting.pop()[1].token)
             except IndexError:  # the main thread was quicker
                 break
-        returned.reverse()  # they will be given to somebody else in this order
+        returned.reverse()  # they will be given to other workers in this order
         while True:
             try:
                 received = self._rest_of_lane.receive(int(socket.MSG_DONTWAIT))
@@ -376,13 +376,13 @@ class _Worker:
         answered = self._answers.setdefault(name, threading.Event())
         self._send(
             Wanted(name)
-        )  # even if somebody has registered before: that one may have been stopped before it asked
+        )  # even if another job has registered before: that one may have been stopped before it asked
         answered.wait()
         return self._definitions[name]
 
 
 def _leave() -> NoReturn:
-    """The engine is gone, or has closed this worker. Nobody waits for anything that still runs here."""
+    """The engine is gone, or has closed this worker. Nothing that still runs here is waited for."""
     _flush_streams()
     os._exit(0)
 
@@ -390,5 +390,5 @@ def _leave() -> NoReturn:
 def _flush_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
-            with contextlib.suppress(OSError, ValueError):  # nobody reads it any more, or user code closed it
+            with contextlib.suppress(OSError, ValueError):  # it is no longer read, or user code closed it
                 stream.flush()

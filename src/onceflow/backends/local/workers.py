@@ -1,4 +1,4 @@
-"""The pool's side of one worker: its sockets, what it was given, and what it knows."""
+"""The pool's side of one worker: its sockets, its jobs, and the functions that it has."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from onceflow.data.places import Live, Place
 from onceflow.values.functions import Shipped
 
 MUCH = 1024 * 1024
-"""Bytes of memory that a worker is told of at once when it may be used again."""
+"""Bytes of memory that a worker is notified of at once when it may be reused."""
 
 
 class Given:
@@ -75,14 +75,14 @@ class Worker:
         self._numbers = memoryview(self._page).cast("Q")
         os.close(page)
         self.queue: dict[int, Given] = {}
-        """Token → job of the lane, in the order in which they were sent, until the worker tells what became of it."""
+        """Token → job of the lane, in the order in which they were sent, until the worker reports the outcome."""
         self.shared: dict[int, Given] = {}
         """Token → job that shares the worker with others, likewise."""
         self.load = Load()
         self.stopping: dict[int, float] = {}
         """Jobs of the lane, or shared, that are to end, and when they are to be ended by force."""
         self.heard = 0.0
-        """When it last told of an end in the lane, or the lane ceased to be empty."""
+        """When it last reported an end in the lane, or the lane ceased to be empty."""
         self.recalls = 0
         """How often it was asked to give back what has not started."""
         self.recalled: float | None = None
@@ -104,7 +104,7 @@ class Worker:
         self._segments: dict[Receiver[FromWorker], set[int]] = {self.lane: set(), self.side: set()}
         """Whose descriptors it was sent, each way."""
         self._freed: list[Place | Live] = []
-        """Objects of its own that nobody needs any more. It does not know yet."""
+        """Objects of its own that are no longer needed. It does not know yet."""
         self._forgotten: list[int] = []
         """Segments that it may forget. It does not know yet."""
         self.lingering: list[Object] = []
@@ -148,7 +148,7 @@ class Worker:
 
     @property
     def printing(self) -> int:
-        """The token of the job that what is in the pipes now belongs to; 0 if nobody knows."""
+        """The token of the job that what is in the pipes now belongs to; 0 if unknown."""
         if caller := self._numbers[CALLER]:
             return caller
         mark = self.mark
@@ -217,13 +217,13 @@ class Worker:
         )
 
     def free(self, places: list[Place | Live]) -> None:
-        """It may use this memory again. It is told with what it is sent next, or at once if that is much."""
+        """It may use this memory again. It is notified with what it is sent next, or at once if that is much."""
         self._freed += places
         if sum([place.size for place in self._freed]) >= MUCH:
             self._tell_unused()
 
     def forget(self, segments: list[int]) -> None:
-        """No place in these will be mentioned any more. It is told at once: their memory is free when all have
+        """No place in these will be mentioned any more. It is notified at once: their memory is free when all have
         forgotten them."""
         known = self._segments[self.lane] | self._segments[self.side]
         self._forgotten += [segment for segment in segments if segment in known]
@@ -251,7 +251,7 @@ class Worker:
         return self.shared.keys() <= {token} and (token in self.queue or not self.queue)
 
     def take(self, token: int) -> Given | None:
-        """Removes a job that it has no more."""
+        """Removes a job that the worker no longer has."""
         given = self.queue.pop(token, None)
         if given is None:
             given = self.shared.pop(token, None)
@@ -268,7 +268,7 @@ class Worker:
         self._numbers[HURRY] = self._numbers[0]
 
     def was_hurried(self, given: Given) -> bool:
-        """Whether a job of the lane was told so."""
+        """Whether a job of the lane was notified of that."""
         return self._numbers[HURRY] == given.place
 
     def halt(self) -> None:

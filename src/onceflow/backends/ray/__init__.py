@@ -13,11 +13,11 @@ Short tasks would pay Ray's price for each of them, so attempts are no Ray tasks
   (`store`): a worker puts them there, others map them, without a copy on the same node. Messages only have numbers.
 - **Actors** of users are Ray actors (`actors`). What they print goes through the keeper (`actor_output`).
 
-Who ends what (design 2.6): when an agent has heard nothing from the engine for too long, the kernel of its node kills
-it (`worker_deadline.Deadline`), and with it its workers (`worker_startup`); the **reaper**, a process that the agent
-has started, kills what those have left. So when a node cannot be reached, waiting that long proves that nothing runs
-there any more. All of them end when Ray notices that the engine's process has. Actors of users are not among them: they
-belong to the keeper, and end with the engine.
+Which process ends what (design 2.6): when an agent has heard nothing from the engine for too long, the kernel of its
+node kills it (`worker_deadline.Deadline`), and with it its workers (`worker_startup`); the **reaper**, a process that
+the agent has started, kills what those have left. So when a node cannot be reached, waiting that long proves that
+nothing runs there any more. All of them end when Ray notices that the engine's process has. Actors of users are not
+among them: they belong to the keeper, and end with the engine.
 
 - `cluster`: connects to a cluster, or starts one for development
 - `pool`: the engine's side: which node gets which job

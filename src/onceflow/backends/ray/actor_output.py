@@ -1,8 +1,8 @@
-"""What a user's actor prints and logs, on its way to the engine.
+"""Output and logs of a user's actor, on their way to the engine.
 
 It is captured as in any worker (`local.output_sender`, `local.output_receiver`), but both ends are in the actor's
-process: a thread there brings what it finds to the keeper, through whom the engine hears it. What was printed in a call
-is with the keeper before the call is answered, so it is not lost with an actor that ends when nobody needs it any more.
+process: a thread there brings what it finds to the keeper, which passes it on to the engine. What was printed in a call
+is with the keeper before the call is answered, so it is not lost with an actor that ends when it is no longer needed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Outlet:
         threading.Thread(target=self._pass_on, name="onceflow outlet", daemon=True).start()
 
     def speak_for(self, token: int) -> None:
-        """What is printed from now on counts as this job's; with 0, as nobody's."""
+        """What is printed from now on counts as this job's; with 0, as no job's."""
         self._streams.end(self._channel.lane)
         self._channel.lane = token
 

@@ -1,8 +1,8 @@
 """The process of a user's actor: a Ray actor that makes or restores it, and calls its methods, one at a time.
 
-Ray calls each group of methods here in a thread of its own: `begin` makes the actor, `watch` never returns, so that who
-called it learns when the actor is no more, `greet` answers who comes while others are served, and all else is done in
-the order in which it was sent.
+Ray calls each group of methods here in a thread of its own: `begin` makes the actor, `watch` never returns, so that its
+caller learns when the actor is gone, `greet` answers new callers while others are served, and all else is done in the
+order in which it was sent.
 
 What an attempt says carries its *session*. When an attempt comes that has the actor for itself, all other sessions are
 over: they are of attempts that do not count any more.
@@ -36,7 +36,7 @@ Failure = bytes
 
 class _Session(NamedTuple):
     holder: str
-    """Who it is."""
+    """Identity of the attempt."""
     exclusive: bool
     """Whether the actor is its alone."""
     token: int
@@ -86,7 +86,7 @@ class Host:
 
     @ray.method(concurrency_group="begin")
     def restore(self, snapshot: bytes | Live) -> Kind | Failure | None:
-        """None if the snapshot is no more."""
+        """None if the snapshot is gone."""
 
         try:
             content = snapshot if isinstance(snapshot, bytes) else self._store.read(snapshot).joined()

@@ -1,4 +1,4 @@
-"""Actors in a worker on Ray: the lines of its jobs to the actors that they were given or have made."""
+"""Actors in a worker on Ray: the connections of its jobs to the actors that they were given or have made."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class RayLine(JobLine):
         return ActorStatistics(*cast("Any", Pending(self, "statistics", self._connected().look.remote()).received()))
 
     def _connected(self) -> Any:
-        """The Ray actor, which has been told who calls. Once for each line."""
+        """The Ray actor, which knows its caller. Once for each line."""
         self._check_open()
         while self._actor is None:
             try:

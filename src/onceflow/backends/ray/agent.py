@@ -1,7 +1,7 @@
 """The agent of a node: a Ray actor that is the pool of its node.
 
 One thread runs the loop of a local pool, whose workers are Ray actors. Ray calls the methods here in threads of its
-own: what they bring is posted to the loop, and what the loop has to say waits until somebody comes for it. Calls may
+own: what they bring is posted to the loop, and what the loop has to say waits until it is fetched. Calls may
 overtake each other, so each has a number.
 
 Nothing here runs user code. So this process has the timer of the kernel that kills it when the engine has renewed
@@ -68,7 +68,7 @@ LOOK = 0.02
 """Seconds between two looks at which jobs have begun, while there are any."""
 
 SOON = 0.05
-"""Seconds for which a job runs before that is told: most are over by then."""
+"""Seconds for which a job runs before that is reported: most are over by then."""
 
 
 GROUPS = {"beat": 1}
@@ -111,7 +111,7 @@ class Agent:
         self._told: set[int] = set()
         """Jobs of which is known that they have begun."""
         self._crowd = (-1, 0)
-        """Workers, and those that were asked for, as was last told."""
+        """Workers, and those that were asked for, as was last reported."""
         self._deadline = Deadline()
         self._until = 0.0
         """What the deadline is set to; 0 before the first renewal."""

@@ -1,4 +1,4 @@
-"""How work is spread over the nodes of a cluster: what a station gets, what it returns, how many workers it has."""
+"""Load balancing over the nodes of a cluster: the jobs that a station gets and returns, and its number of workers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def recall(stations: Sequence[Station]) -> None:
 
 def resize(stations: Sequence[Station], most: int | None, *, is_queued: bool, wanted_elsewhere: bool) -> None:
     """Each station has as many workers as there is work for, and no more than `most`. `is_queued`: jobs wait that no
-    station has; `wanted_elsewhere`: somebody needs more than Ray has room for."""
+    station has; `wanted_elsewhere`: another program needs more than Ray has room for."""
     now = time.monotonic()
     some_come = is_queued or any(station.recalled for station in stations)
     for station in stations:

@@ -1,4 +1,4 @@
-"""The way to a Ray cluster: an existing one by its address, or one that is started here for development.
+"""The connection to a Ray cluster: an existing one by its address, or one that is started here for development.
 
 A process has one connection to Ray. If the program has made it already, that is the one; else it is made when it is
 first needed, and lasts as long as the process, because making it takes seconds.

@@ -1,4 +1,4 @@
-"""What other threads have to say to a selector loop."""
+"""Messages of other threads to a selector loop."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The actors of an engine that live on Ray: who needs them, and since when nobody does.
+"""The actors of an engine that live on Ray: which tasks need them, and since when they are idle.
 
-The keeper starts them and owns them, so they outlive the worker that wanted them. The engine is told of each before it
-is started, watches it, and has the keeper end it when nobody needs it.
+The keeper starts them and owns them, so they outlive the worker that wanted them. The engine is notified of each before
+it is started, watches it, and has the keeper end it when it is not needed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class RayInstances:
-    """Belongs to one thread. `died` is told of actors that live no more although somebody needs them."""
+    """Belongs to one thread. `died` is called with actors that have died although they are needed."""
 
     def __init__(self, pool: RayPool, died: Callable[[Instance], None]) -> None:
         self._pool = pool
@@ -82,7 +82,7 @@ class RayInstances:
         self._living.died(name)
 
     def job_ended(self, token: int) -> None:
-        """What it has made and not returned, and what it had for itself, nobody needs any more."""
+        """Actors that the job made and did not return, and those it had for itself, are no longer needed."""
         self._living.job_ended(token)
 
     def is_host(self, token: int) -> bool:
@@ -92,5 +92,5 @@ class RayInstances:
         raise AssertionError("no job is the host of an actor")
 
     def turn(self) -> float | None:
-        """Ends what nobody needs. Seconds until there may be more to do."""
+        """Ends unneeded actors. Returns the seconds until there may be more to do."""
         return self._living.turn()

@@ -1,4 +1,4 @@
-"""What the engine's pool and the agents of the nodes say to each other.
+"""Messages between the engine's pool and the agents of the nodes.
 
 Each call carries a list of messages. Jobs and outcomes are those of the local backend; large values in them are numbers
 (`store`).

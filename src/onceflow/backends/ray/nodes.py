@@ -1,14 +1,14 @@
 """The agents of a cluster's nodes, as the engine sees them: one station for each node.
 
-A *station* is told things in batches, one call for all that has come together, and always has one call under way that
-brings what it has to say. `Stations` looks now and then, in a thread of its own, which nodes there are, and lets the
-agents know that the engine lives.
+A *station* receives messages in batches, one call for all that has come together, and always has one call under way
+that brings what it has to say. `Stations` looks now and then, in a thread of its own, which nodes there are, and lets
+the agents know that the engine lives.
 
-**Proof.** An agent that is told to run until a moment of its own clock, and hears nothing more, is killed then by the
-kernel of its node, and all its workers with it. That moment is reckoned from what its clock showed in its last answer:
-whenever that was, it was before the answer came here. So from `Station.over` on, by the clock here, nothing runs there
-any more, whatever has become of the node. Clocks may differ in speed, and killing takes a while: for that there is a
-reserve.
+**Proof.** An agent that is ordered to run until a moment of its own clock, and hears nothing more, is killed then by
+the kernel of its node, and all its workers with it. That moment is reckoned from what its clock showed in its last
+answer: whenever that was, it was before the answer came here. So from `Station.over` on, by the clock here, nothing
+runs there any more, whatever has become of the node. Clocks may differ in speed, and killing takes a while: for that
+there is a reserve.
 
 **Halt.** The message that lets an agent run on also says whether it may start anything. So one that has missed that it
 may not is not renewed, either.
@@ -84,13 +84,13 @@ class Station:
         """Whether workers have all its jobs: it was asked to return some, and unless it does so, is given others, or
         gets or loses a worker, there are none to return."""
         self.size = 0
-        """That it was told to have."""
+        """That it was ordered to have."""
         self.used = time.monotonic()
         """When it last had a job."""
         self.lease = threading.Lock()
         """Held while one of the next three is read or written."""
         self.clock: float | None = None
-        """What its clock showed in its last answer."""
+        """The time of its clock in its last answer."""
         self.heard = 0.0
         """When that answer came, by the clock here."""
         self.over = 0.0
@@ -110,7 +110,7 @@ class Station:
         self.say(Start([], jobs, changed))
 
     def learn(self, jobs: list[Job], shipped: dict[str, Shipped]) -> None:
-        """Is told the functions of these jobs that it does not know."""
+        """Sends it the functions of these jobs that it does not know."""
         wanted = {hash for job in jobs for hash in (job.function, job.guard) if hash} - self.knows
         if wanted:
             self.knows |= wanted
@@ -147,7 +147,7 @@ class Station:
         return max(0, self.workers - self.shared)
 
     def is_held_up(self, now: float) -> bool:
-        """Whether there do not seem to be any workers but those that it has: somebody else has the cpus."""
+        """Whether there do not seem to be any workers but those that it has: other programs have the cpus."""
         return (self.awaited > 0 and now - self._awaits >= PATIENCE) or self._is_taken
 
     @property
@@ -164,10 +164,10 @@ class Station:
 
 
 class Stations:
-    """`connect` says whether nodes may join the cluster. `looked` is told which there are and what each of them has,
-    `heard`, `joined` and `lost` what happens to stations, all in the loop's thread; `failed` that there is no cluster.
-    `until` says when this engine has to have stopped everything, by the clock of `time.monotonic`, if others rely on
-    that."""
+    """`connect` says whether nodes may join the cluster. `looked` is called with the nodes and what each of them has,
+    `heard`, `joined` and `lost` with what happens to stations, all in the loop's thread; `failed` that there is no
+    cluster. `until` says when this engine has to have stopped everything, by the clock of `time.monotonic`, if others
+    rely on that."""
 
     def __init__(
         self,
@@ -221,17 +221,17 @@ class Stations:
         return next(iter(self._all.values())).agent
 
     def halt(self) -> None:
-        """Nodes start nothing more, not even what they have been given. They are told at once, and again with every
+        """Nodes start nothing more, not even what they have been given. They are notified at once, and again with every
         renewal. From any thread."""
         self._halted = True
         for station in self._there():
             try:
                 self._renew([station])
-            except Exception:  # others have to be told, and the caller ends the engine
+            except Exception:  # others have to be notified, and the caller ends the engine
                 log.exception("node %s cannot be told to start nothing more", station.node)
 
     def close(self) -> None:
-        """Returns when nothing runs any more, or Ray has been told to end it."""
+        """Returns when nothing runs any more, or Ray has been asked to end it."""
         self._closing.set()
         self._thread.join()
         if not ray.is_initialized():  # everything has ended with the connection
@@ -323,7 +323,8 @@ class Stations:
         return [station for station in list(self._all.values()) if station.door]
 
     def _renew(self, stations: list[Station]) -> None:
-        """From any thread. What is written down for whoever takes over is never less than what nodes have been told."""
+        """From any thread. What is written down for an engine that takes over is never less than what nodes have been
+        promised."""
         self._beaten(self._settings.silence * (1 + RESERVE))
         for station in stations:
             self._send_beat(station)
@@ -369,7 +370,7 @@ class Stations:
         call.future().add_done_callback(done)
 
     def _fail(self, station: Station, problem: BaseException) -> None:
-        """Its agent is no more, or cannot be reached."""
+        """Its agent is dead, or cannot be reached."""
         if self._all.get(station.node) is station and not self._closing.is_set():
             log.warning("the agent on node %s is lost: %s", station.node, type(problem).__name__)
             del self._all[station.node]

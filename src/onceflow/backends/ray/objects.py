@@ -40,7 +40,7 @@ class RayObjects(Objects):
 
     def peek(self, part: bytes | Place | Live) -> bytes | memoryview:
         if isinstance(part, Live) and not holds_ref(part):
-            return b""  # what it refers to may be far away, and perhaps nobody asks for it
+            return b""  # what it refers to may be far away, and perhaps it is never asked for
         return self.view(part)
 
     def open_actors(self, job: Job) -> JobActors:

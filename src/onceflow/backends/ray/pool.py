@@ -1,17 +1,17 @@
-"""The pool of an engine on Ray: which node gets which job. The rest is done there (`agent`).
+"""The pool of an engine on Ray: which node gets which job. The rest is done on the nodes (`agent`).
 
 Where a job is: held here until what it reads is in Ray's store → queued here → given to a station, or to a worker that
 was asked of Ray for it alone → reported. What a worker has is not taken back: so a station gets no more than its
 workers will have done soon, and what is long only if a worker is free.
 
 A station counts on the cpus of its node, but Ray may have given them to others: to jobs that are alone, to actors, to
-other programs. Nobody can tell when those end; perhaps not before a job has run that waits at this station. So if it
+other programs. When those end is unknown; perhaps not before a job has run that waits at this station. So if it
 does not get a worker in time, it counts as one that has only those it has, and returns what it has no worker for; also
-if a worker elsewhere has nothing to do. What was returned is the first that goes to whoever has a worker next.
+if a worker elsewhere has nothing to do. What was returned is the first that goes to the next free worker.
 
 A job that says what it needs (cpus, memory, resources) gets a Ray actor with just that, wherever Ray finds room for it.
 The workers of the stations have one cpu each; there are as many as there is work for, and they are given back to Ray
-when there has been none for a while, or when Ray has no room for somebody who needs more.
+when there has been none for a while, or when Ray has no room for a job that needs more.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ from onceflow.values.functions import Shipped
 log = logging.getLogger(__name__)
 
 LOOK = 0.5
-"""Seconds between two looks at who is idle."""
+"""Seconds between two looks at which stations are idle."""
 
 
 class RayPool:
@@ -142,12 +142,12 @@ class RayPool:
         """Token → job that waits until what it reads is in Ray's store."""
         self._stations: dict[str, Station] = {}
         self._holders: dict[int, Station] = {}
-        """Token → who has the job."""
+        """Token → the station that has the job."""
         self._stopped: set[int] = set()
-        """Tokens of jobs that their stations were told to stop, or not to start: returned ones are not given again."""
+        """Tokens of jobs that their stations were asked to stop, or not to start: returned ones are not given again."""
         self._began: dict[int, float] = {}
         self.made_actor: Callable[[int, str, float], None] = lambda token, name, idle: None
-        """Is told that a job is about to make an actor."""
+        """Notified that a job is about to make an actor."""
         self._due: deque[Report] = deque()
         self._failure: OnceflowError | None = None
         self._server: Server | None = None
@@ -279,8 +279,8 @@ class RayPool:
         )
 
     def halt(self) -> None:
-        """As on one host, as soon as a node has been told. One that cannot be reached may start what it has, until its
-        lease ends: the message that would renew it says the same."""
+        """As on one host, as soon as a node has been notified. One that cannot be reached may start what it has, until
+        its lease ends: the message that would renew it says the same."""
         self._halted = self._singles.halted = True
         self._cluster.halt()
 
@@ -320,7 +320,7 @@ class RayPool:
         """How many jobs can run at a time, as far as is known."""
         return int(sum([station.cpus for station in self._stations.values()]))
 
-    # -- who gets what -------------------------------------------------------------------------------------------------
+    # -- dispatch ------------------------------------------------------------------------------------------------------
 
     def _enqueue(self, job: Job) -> None:
         if job.needy or job.resources or job.placement:
@@ -442,7 +442,7 @@ class RayPool:
             self._away.lengthen(time.clock_gettime(time.CLOCK_BOOTTIME) + seconds)
 
     def _lost_station(self, station: Station) -> None:
-        """Nobody knows what becomes of its jobs, until it is certain that they run no more."""
+        """The outcomes of its jobs are unknown until it is certain that they no longer run."""
         self._stations.pop(station.node, None)
         wait = max(0.0, station.over - time.monotonic())
         timer = threading.Timer(wait, lambda: self._inbox.post(lambda: self._ended_with(station)))

@@ -1,5 +1,4 @@
-"""What workers on Ray have started and left running, and the reaper: the process that kills it when their agent is no
-more.
+"""Processes that workers on Ray have started and left running, and the reaper, which kills them when the agent is gone.
 
 While an agent lives, it kills what a worker has left when that worker has ended (`worker_startup`). At the end of the
 lease the kernel kills the agent, and with it each worker and everything in the worker's process group. What has left

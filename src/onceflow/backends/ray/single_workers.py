@@ -1,11 +1,11 @@
 """Workers for one job each: a job that says what it needs, or where, gets a Ray actor with just that.
 
-Ray finds room for it, now or whenever there is some. Then the agent of that node is told to expect it, and it joins as
-any worker does.
+Ray finds room for it, now or whenever there is some. Then the agent of that node is notified to expect it, and it joins
+as any worker does.
 
-If no node has so much, even with nothing else to do, the job waits for one that joins the cluster, and that is told.
-No node joins a cluster that was started here for development: there the rules are those of a single host, so that more
-cpus or memory than there are count as all there are, and a job that needs what there is none of fails.
+If no node has so much, even with nothing else to do, the job waits for one that joins the cluster, and that is
+reported. No node joins a cluster that was started here for development: there the rules are those of a single host, so
+that more cpus or memory than there are count as all there are, and a job that needs what there is none of fails.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _Single:
 
 class Singles:
     """Belongs to the engine's loop. `give` gives a station the message that announces a job's worker, and returns the
-    call; `fail` is told of jobs that can never run, and why."""
+    call; `fail` is called with jobs that can never run, and why."""
 
     def __init__(
         self,
@@ -205,7 +205,7 @@ class Singles:
         name = f"single-{job.token}"
         alone = msgspec.structs.replace(job, cpus=None, memory=0)  # Ray counts it
         told = self._give(station, job, Alone(name, alone))
-        # Not in the thread that tells of it: a handle of Ray's client may have to wait for that very thread.
+        # Not in the thread that reports it: a handle of Ray's client may have to wait for that very thread.
         told.future().add_done_callback(lambda _: self._inbox.post(lambda: self._join(single, station, name)))
 
     def _join(self, single: _Single, station: Station, name: str) -> None:

@@ -1,8 +1,8 @@
-"""Large values in Ray's object store, and who finds them.
+"""Large values in Ray's object store, and how they are found.
 
 A packed value is stored apart: the pickle, and each buffer as one that Ray writes to shared memory without another
-copy, so that who reads it builds upon that memory. Messages name a value by a number (`Live`). The keeper holds the
-references behind the numbers: a value is there as long as the keeper has been told of it, somebody needs it, and the
+copy, so that readers build upon that memory. Messages name a value by a number (`Live`). The keeper holds the
+references behind the numbers: a value is there as long as the keeper has been notified of it, it is needed, and the
 worker that made it lives. Whatever else happens to it, Ray sees to first: it fetches it from another node that has a
 copy, and from disk if memory was wanted.
 """
@@ -33,7 +33,7 @@ LOST = (
     ray.exceptions.RayActorError,
     ray.exceptions.ReferenceCountingAssertionError,
 )
-"""What Ray raises when a value, or the keeper, is no more."""
+"""The errors that Ray raises when a value, or the keeper, is lost."""
 
 
 GROUPS = {"tell": 1, "hear": 1}
@@ -63,7 +63,7 @@ class Keeper:
 
     @ray.method(concurrency_group="hear")
     def hear(self) -> list[bytes]:
-        """What was told, as soon as there is something."""
+        """What was reported, as soon as there is something."""
         with self._said:
             self._said.wait_for(lambda: self._printed or self._hushed)
             printed, self._printed = self._printed, []
@@ -71,7 +71,7 @@ class Keeper:
 
     @ray.method(concurrency_group="tell")
     def hush(self) -> None:
-        """Whoever wants to hear something hears what there is."""
+        """Answers the waiting listeners with what there is."""
         with self._said:
             self._hushed = True
             self._said.notify()
@@ -89,7 +89,7 @@ class Keeper:
         return [self._references.get(number) for number in numbers]
 
     def read(self, number: int) -> bytes | None:
-        """A value in one piece, for somebody who has no part in Ray's store."""
+        """A value in one piece, for a process that has no part in Ray's store."""
         try:
             return None if number not in self._references else _whole(ray.get(self._references[number])).joined()
         except LOST:
@@ -102,7 +102,7 @@ class Keeper:
     def raise_actor(
         self, id: str, cpus: float, memory: int, agent: list[Any], path: list[str], environment: dict[str, str]
     ) -> Any:
-        """Starts the process of a user's actor. It belongs to the keeper, whoever wants it."""
+        """Starts the process of a user's actor. It belongs to the keeper, whichever worker asks for it."""
         from onceflow.backends.ray import actor_process  # it imports this module
 
         needs: dict[str, Any] = {"num_cpus": cpus if self._waits else 0}
@@ -137,7 +137,7 @@ class Store:
 
     def __init__(self, keeper: Any) -> None:
         self._keeper = keeper
-        self._numbers = itertools.count(int.from_bytes(os.urandom(5), "big") >> 2 << 24)  # nobody else's
+        self._numbers = itertools.count(int.from_bytes(os.urandom(5), "big") >> 2 << 24)  # unique
 
     def put(self, packed: Packed) -> Live:
         """Returns when the keeper has it."""
@@ -179,7 +179,7 @@ class Store:
                     ray.get(self._keeper.replace.remote(number, [copy]))
 
     def drop(self, numbers: list[int]) -> None:
-        """Nobody needs these any more."""
+        """These are no longer needed."""
         self._keeper.drop.remote(numbers)
 
     def raise_actor(
@@ -189,7 +189,7 @@ class Store:
         return ray.get(self._keeper.raise_actor.remote(id, cpus, memory, [agent], path, environment))
 
     def find_actor(self, id: str) -> Any:
-        """None if it is not there yet. Raises `LookupError` if it is no more."""
+        """None if the actor is not there yet. Raises `LookupError` if it is dead."""
         return ray.get(self._keeper.find_actor.remote(id))
 
     def end_actors(self, ids: list[str]) -> None:
@@ -207,8 +207,8 @@ class Store:
 
 
 def holds_ref(live: Live) -> bool:
-    """Whether it is a ref of a user's, or the snapshot of an actor. It can be told by the number, because whoever is
-    given it must know without fetching it."""
+    """Whether it is a ref of a user's, or the snapshot of an actor. The number shows it, because its receiver must know
+    without fetching it."""
     return live.number % 2 == 1
 
 

@@ -36,7 +36,7 @@ class RayShelf(Shelf):
         self.known[live.number] = object
 
     def collect_there(self) -> list[int]:
-        """The numbers of what nobody holds any more."""
+        """The numbers of objects without holders."""
         numbers = [place.number for places in self.collect().values() for place in places if isinstance(place, Live)]
         for number in numbers:
             self.homes.pop(number, None)

@@ -1,6 +1,6 @@
 """Large values on their way between this process and Ray's store, and actors that are found or started there.
 
-All of that may take long, so a few threads do it. What they find is told in the engine's loop.
+All of that may take long, so a few threads do it. What they find is reported in the engine's loop.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ THREADS = 4
 
 
 class Carriers:
-    """`store` is there when the cluster is; nothing is asked before. `lost` is told of what Ray has lost."""
+    """`store` is there when the cluster is; nothing is asked before. `lost` is called with what Ray has lost."""
 
     def __init__(
         self, inbox: Inbox, shelf: RayShelf, store: Callable[[], Store | None], lost: Callable[[list[Object]], None]
@@ -116,7 +116,7 @@ class Carriers:
         self._carry(bring)
 
     def watch(self, actor: str, ended: Callable[[], None]) -> None:
-        """Has `ended` called when an actor is no more."""
+        """Has `ended` called when an actor is gone."""
 
         def watch(store: Store) -> None:
             try:

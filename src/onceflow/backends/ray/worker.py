@@ -1,4 +1,4 @@
-"""A worker on Ray: an actor whose process joins the agent of its node, and runs jobs as long as that wants it to."""
+"""A worker on Ray: an actor whose process joins the agent of its node, and runs jobs until the agent dismisses it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class RayWorker:
         with contextlib.suppress(PermissionError):  # it leads a group already
             os.setpgid(0, 0)
         for module in preload:
-            with contextlib.suppress(Exception):  # who needs it is told
+            with contextlib.suppress(Exception):  # its users are notified
                 importlib.import_module(module)
         connection = messages.connect(door)
         connection.send(f"{mark} {name}".encode())
@@ -69,8 +69,8 @@ class RayWorker:
 
 
 def _leave() -> NoReturn:
-    """Ends an actor as Ray wants it: else the program is told that a worker has died unexpectedly. Whatever keeps the
-    process from that is ended by another thread (`worker_process.LEAVING`)."""
+    """Ends an actor as Ray wants it: else the program sees a message that a worker has died unexpectedly. Whatever
+    keeps the process from that is ended by another thread (`worker_process.LEAVING`)."""
     exit_actor: Any = ray.actor.exit_actor
     exit_actor()
     raise AssertionError("it has ended")

@@ -1,8 +1,8 @@
-"""How an agent gets workers: it asks Ray for them, on its own node, and they come to its door.
+"""How an agent gets workers: it asks Ray for them, on its own node, and they connect to its socket.
 
 Implements `forkserver_client.Starter`: what a fork server is to the local backend. Ray's raylet is the parent of the
-workers, so it is their pidfds that tell of their end. What a worker has started, and left, is found by its process
-group and by what stands in its environment (`reaper.MARK`), and is gone before the end of the worker is told.
+workers, so it is their pidfds that report their end. What a worker has started, and left, is found by its process
+group and by what stands in its environment (`reaper.MARK`), and is gone before the end of the worker is reported.
 
 A worker dies with its agent, by the kernel, as it would if the agent were its parent: between the two there is a pipe,
 the *lifeline*, whose writing end only the agent has. When that is closed, the kernel sends SIGKILL to the worker's

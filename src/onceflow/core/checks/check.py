@@ -2,8 +2,8 @@
 
 A dry run of the law itself: with nothing done, let every task that may start be done, and saved at once if it has
 `checkpoint=True`; repeat. The graph is safe if everything gets done. The dry run is the real state machine, fed with
-the best of all possible events. What somebody takes is assumed to be an actor (`objects`), and what stands aside in a
-graph to be joined before the graph has its result, as fibers do (2.11).
+the best of all possible events. An output that another node takes is assumed to be an actor (`objects`), and nodes that
+stand aside in a graph to be joined before the graph has its result, as fibers do (2.11).
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _play(dry: DryRun) -> None:
 
 
 def _make_again(dry: DryRun) -> None:
-    """What was taken from a row that is reproducible runs again for those who need it, and nothing else notices."""
+    """What was taken from a row that is reproducible runs again for the rows that need it; no other row is affected."""
     for row in dry.suspects:
         if row.reproducible:
             outputs.gain(dry, row, row.every_part, first_time=False)
@@ -216,7 +216,7 @@ def _path_to(blocked: Row) -> list[Row]:
 
 
 def actors_taken(row: Row) -> tuple[RefPart, ...]:
-    """An actor for each part of its output that somebody takes."""
+    """An actor for each part of its output that another row takes."""
     taken = 0
     for consumer, _, position in row.consumers:
         for edge, mask in consumer.node.takes:
@@ -226,7 +226,7 @@ def actors_taken(row: Row) -> tuple[RefPart, ...]:
 
 
 def taken_from(row: Row) -> Row | None:
-    """Who made what this row should read, and somebody else has taken."""
+    """The rows that made what this row should read and another row has taken."""
     for parent, mask in row.parents:
         if parent.state == "done" and mask & ~parent.available:
             return parent
@@ -234,7 +234,7 @@ def taken_from(row: Row) -> Row | None:
 
 
 def _waits_to_take(row: Row) -> Row | None:
-    """Who made what this row is to take and somebody has yet to read."""
+    """The rows that made what this row is to take and another row has yet to read."""
     if row.missing:
         return None
     for parent, part in walks.taken_by(row):
@@ -358,7 +358,8 @@ def _find_forked_in_transaction(expander: Row, graph: Graph) -> OnceflowError | 
 
 
 def _keeps_nobody_waiting(node: Node) -> bool:
-    """Whether it can stand in the place of a repeatable task, and nobody waits for it who would not wait for that."""
+    """Whether this node can stand in the place of a repeatable task, and every row that waits for it would also wait
+    for that task."""
     options = node.options
     return options.repeatable and options.effect == "none" and not (options.writes or node.takes or node.aside)
 
@@ -423,7 +424,7 @@ def _as_read(parent: Row, mask: int) -> int:
 
 
 def _result_of(aside: Row) -> Row:
-    """Who gives the result of the graph that this one stands aside in."""
+    """The rows that give the result of the graph that this one stands aside in."""
     assert aside.expander is not None
     row = aside.expander
     while row.nested is not None:

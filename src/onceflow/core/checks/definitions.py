@@ -1,6 +1,6 @@
 """The law, word for word: sections 2.2, 2.3, 2.5 and 2.8 of the design as functions over facts.
 
-This is the judge of `Run`, which keeps the same states incrementally. Nothing here is incremental or clever: every
+`Run`, which keeps the same states incrementally, is checked against this module. Nothing here is incremental: every
 answer is computed from the bare facts by naive iteration, in the words of the design. `Run` asks it in validate mode,
 and the simulation asks it after every step.
 
@@ -172,7 +172,7 @@ class Facts:
         return bool(self.shape.every_part[x] >> part & 1) or (x in self.refs and part in self.refs[x])
 
     def reads(self, x: int) -> Sequence[tuple[int, int]]:
-        """2.7: the parents of x and what it reads of each. Whoever reads a declared part reads the refs it holds."""
+        """2.7: the parents of x and what it reads of each. A reader of a declared part also reads the refs it holds."""
         if not self.refs:
             return self.shape.edges[x]
         found = []
@@ -186,7 +186,7 @@ class Facts:
         return found
 
     def takes(self, x: int) -> Sequence[tuple[int, int]]:
-        """2.7: the versions of actors that x takes: whose output holds them, and as which part."""
+        """2.7: the versions of actors that x takes: the node whose output holds them, and the part index."""
         taken = self.shape.members[x].takes
         if not taken:
             return ()
@@ -231,7 +231,8 @@ class Facts:
         return parent, ref.origin[1]
 
     def maker(self, x: int, part: int) -> int:
-        """2.5(a): who has to run again if this part of x is lost: its producer; for a ref the task that created it."""
+        """2.5(a): the nodes that have to run again if this part of x is lost: its producer; for a ref the task that
+        created it."""
         while (origin := self.origin(x, part)) is not None:
             x, part = origin
         return x
@@ -347,8 +348,9 @@ def may_start(facts: Facts, node: str) -> bool:
 
 def blocked(shape: Shape) -> Members:
     """2.4, and 2.9 for nested graphs: a dry run. With nothing done, let every task that may start be done, and saved at
-    once if it has `checkpoint=True`; repeat. What never gets done is blocked; a graph is safe if nothing is. 2.7: what
-    somebody takes is taken to be an actor, and is gone if it is not saved and could not be made again."""
+    once if it has `checkpoint=True`; repeat. What never gets done is blocked; a graph is safe if nothing is. 2.7: a
+    part that another node takes is assumed to be an actor, and is gone if it is not saved and could not be made
+    again."""
     facts = Facts(shape)
     while True:
         before = facts.done
@@ -374,7 +376,7 @@ def blocked(shape: Shape) -> Members:
 
 
 def _taken_of(shape: Shape, x: int) -> int:
-    """The declared parts of x that somebody takes."""
+    """The declared parts of x that another node takes."""
     taken = 0
     for consumer in each(shape.consumers[x]):
         taken |= shape.members[consumer].takes.get(shape.members[x].id, 0)
@@ -404,7 +406,7 @@ def rerun(facts: Facts, failed: Members) -> Members:
 
 
 def makers_of(facts: Facts, x: int, parts: int) -> Members:
-    """Who has to run again for these parts of x, as far as they are not available."""
+    """The nodes that have to run again for those of these parts of x that are not available."""
     found = 0
     lost = parts & ~facts.available(x) if parts else 0
     if lost:

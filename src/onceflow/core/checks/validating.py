@@ -105,7 +105,7 @@ def validate(run: State) -> None:
 
 
 def _validate_turn(row: Row) -> None:
-    """Whoever runs has its turn; whoever waits for it has none because those before it are many enough, or because
+    """A running node has its turn; a waiting node has none because those before it are many enough, or because
     one of them is opening."""
     group = row.group
     if group is None:

@@ -1,6 +1,6 @@
-"""What core and its driver talk about. No decisions.
+"""The data model of core and its driver. No decisions.
 
-- `graph`: what is to be run
+- `graph`: graphs, nodes and edges
 - `effects`: what a task does to the world outside, and its options (2.1)
 - `refs`: refs in outputs (2.7)
 - `rows`: what a run remembers of each node, its states and the moves between them (2.2)

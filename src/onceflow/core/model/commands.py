@@ -1,4 +1,4 @@
-"""What a `Run` tells its driver to do. Commands are carried out in order.
+"""The instructions of a `Run` to its driver. Commands are carried out in order.
 
 **Durable commands.** A command whose `durable` is true reaches the world outside, so it is carried out only after
 every record that was appended before it has been committed. All others may be carried out at once: if a crash takes
@@ -26,7 +26,7 @@ class Append(msgspec.Struct, frozen=True, gc=False):
 
 
 class Start(msgspec.Struct, frozen=True, gc=False):
-    """Start an attempt of the node. `private`: its output is for an undo only and is nobody else's to see."""
+    """Start an attempt of the node. `private`: only an undo may read its output."""
 
     node: str
     attempt: int
@@ -120,7 +120,7 @@ class Need(msgspec.Struct, frozen=True, gc=False):
 
 
 class Refuse(msgspec.Struct, frozen=True, gc=False):
-    """What this attempt returned cannot be: it counts as having raised this error, for good."""
+    """The value that this attempt returned is invalid: the attempt counts as having raised this error, for good."""
 
     node: str
     attempt: int
@@ -129,7 +129,7 @@ class Refuse(msgspec.Struct, frozen=True, gc=False):
 
 
 class Stuck(msgspec.Struct, frozen=True, gc=False):
-    """Nothing of the run can go on. It fails, and this node counts as having failed with this error."""
+    """No node of the run can make progress. The run fails, and this node counts as having failed with this error."""
 
     node: str
     error: OnceflowError
@@ -137,7 +137,7 @@ class Stuck(msgspec.Struct, frozen=True, gc=False):
 
 
 class Park(msgspec.Struct, frozen=True, gc=False):
-    """The undo of this node keeps failing: the run waits for a person (`RetryUndo`)."""
+    """The undo of this node keeps failing: the run waits for a user (`RetryUndo`)."""
 
     node: str
     durable: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""What the driver tells a `Run`. One class per event; `Run.handle` takes any of them.
+"""What the driver reports to a `Run`. One class per event; `Run.handle` takes any of them.
 
 An event about an attempt that is no longer the current one (it was lost, stopped, or belongs to an older epoch) is
 late: it changes nothing, except that it proves the attempt has ended. An event that cannot have happened raises
@@ -58,8 +58,8 @@ class Ends(msgspec.Struct, frozen=True, gc=False):
 
 class Expired(msgspec.Struct, frozen=True, gc=False):
     """The time of a graph is over (2.8): that at depth `ends` around this node ends, with an outcome that the driver
-    has; `small` is about that. Late if the graph has its result, or ends anyway; and told again, by whoever drives the
-    run, if that was loaded and has yet to be resumed."""
+    has; `small` is about that. Late if the graph has its result, or ends anyway; and reported again by the driver if
+    the run was loaded and has yet to be resumed."""
 
     node: str
     ends: int
@@ -76,7 +76,7 @@ class Lost(msgspec.Struct, frozen=True, gc=False):
 
 
 class Ended(msgspec.Struct, frozen=True, gc=False):
-    """Proof that a stopped or lost attempt (or undo) runs no more and can have no further effect (design 2.6). If it
+    """Proof that a stopped or lost attempt (or undo) no longer runs and can have no further effect (design 2.6). If it
     never `started`, it had none before, either."""
 
     node: str
@@ -85,7 +85,7 @@ class Ended(msgspec.Struct, frozen=True, gc=False):
 
 
 class Saved(msgspec.Struct, frozen=True, gc=False):
-    """The bytes of this part are where they must be; the record that makes them count is appended in answer."""
+    """The bytes of this part are written; the record that makes them count is appended in answer."""
 
     node: str
     part: int
@@ -123,7 +123,7 @@ class UndoFailed(msgspec.Struct, frozen=True, gc=False):
 
 
 class RetryUndo(msgspec.Struct, frozen=True, gc=False):
-    """A person says: try the undo that parked this run again."""
+    """A user asks to retry the undo that parked this run."""
 
     node: str
 
@@ -140,7 +140,7 @@ class GiveUp(msgspec.Struct, frozen=True, gc=False):
 
 
 class Limit(msgspec.Struct, frozen=True, gc=False):
-    """Of the nodes that the graph of this node began with, so many may be in flight from now on (design 2.10)."""
+    """Limit of the nodes in flight from now on, of those that the graph of this node began with (design 2.10)."""
 
     group: str
     limit: int
@@ -153,14 +153,14 @@ class Admitted(msgspec.Struct, frozen=True, gc=False):
 
 
 class Resume(msgspec.Struct, frozen=True, gc=False):
-    """Go on with a run that was loaded and had failed, been undone, cancelled or parked. What is saved of the nodes in
+    """Continue a run that was loaded and had failed, been undone, cancelled or parked. What is saved of the nodes in
     `again` is dropped (see `Run.droppable`)."""
 
     again: tuple[str, ...] = ()
 
 
 class Given(msgspec.Struct, frozen=True, gc=False):
-    """For a run over a part of a graph: what is known of a node outside it that a member reads. Facts only grow, except
+    """For a run over a part of a graph: the state of a node outside it that a member reads. Facts only grow, except
     that `available=False` says that the output was lost."""
 
     node: str

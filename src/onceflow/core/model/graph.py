@@ -24,21 +24,21 @@ class Turn(msgspec.Struct, frozen=True, array_like=True, gc=False):
     graph that have a turn belong together."""
 
     order: int
-    """Those with lower numbers go first."""
+    """Nodes with lower numbers go first."""
     opens: bool = False
-    """It will return a graph with more of them. Such nodes go one at a time."""
+    """The node will return a graph with more nodes of its group. Such nodes go one at a time."""
     limit: int = 0
     """How many may be in flight, in the graph with which a group begins. 0: they belong to the group of the node that
     returned the graph."""
     items: int = 0
-    """How many items it stands for. For people who look at a loop."""
+    """Number of items that the node stands for; shown to users who inspect a loop."""
 
 
 class Node(msgspec.Struct, frozen=True):
     """One task of a graph. There is one edge per parent: its mask unites all that the node reads of that parent."""
 
     id: str
-    """Unique in the graph, for people: the task's name, or `name_1`, `name_2`, …"""
+    """Unique in the graph, for users: the task's name, or `name_1`, `name_2`, …"""
     task: str
     options: Options
     edges: tuple[Edge, ...] = ()
@@ -51,7 +51,7 @@ class Node(msgspec.Struct, frozen=True):
     call: Any = None
     turn: Turn | None = None
     aside: bool = False
-    """Nothing need lead from it to the sink: a fiber that was forked (design 2.11). Only in graphs that tasks
+    """No path need lead from it to the sink: a fiber that was forked (design 2.11). Only in graphs that tasks
     return."""
     admission: str | None = None
     """If it is not None, the node asks before it starts (design 2.13), and this is the key under which it counts."""

@@ -30,8 +30,8 @@ class Withdrawn(msgspec.Struct, frozen=True, gc=False):
 
 class Saved(msgspec.Struct, frozen=True, gc=False):
     """This part is saved. For a node that returned a graph, the graph is the value of part 0. The first record of an
-    attempt tells which refs its output holds; the others do not repeat it. `joined` are the nodes whose outcomes it was
-    given."""
+    attempt lists the refs that its output holds; the others do not repeat it. `joined` are the nodes whose outcomes it
+    was given."""
 
     node: str
     part: int
@@ -121,19 +121,19 @@ class Dropped(msgspec.Struct, frozen=True, gc=False):
 
 
 class Parked(msgspec.Struct, frozen=True, gc=False):
-    """The undo of this node keeps failing; the run waits for a person."""
+    """The undo of this node keeps failing; the run waits for a user."""
 
     node: str
 
 
 class Cancelled(msgspec.Struct, frozen=True, gc=False):
-    """Somebody cancelled the run."""
+    """A user cancelled the run."""
 
     undo: bool
 
 
 class Limited(msgspec.Struct, frozen=True, gc=False):
-    """Somebody said how many nodes of this group may be in flight."""
+    """A caller set how many nodes of this group may be in flight."""
 
     group: str
     limit: int

@@ -1,7 +1,7 @@
 """References inside outputs (design 2.7), as the law sees them: every distinct ref in an output is one more part of it.
 
-A node has its declared parts `0 … n-1`, the values. When an attempt finishes, it tells which refs its output holds:
-they are the **ref parts** `n, n+1, …`, in the order in which they are told. How many there are is not known before,
+A node has its declared parts `0 … n-1`, the values. When an attempt finishes, it reports which refs its output holds:
+they are the **ref parts** `n, n+1, …`, in the order in which they are reported. How many there are is not known before,
 and may be another number when a task runs again that is not deterministic. A task that returned a graph has one
 declared part, the graph (part 0); its ref parts are numbered from `n` as well.
 
@@ -17,8 +17,9 @@ import msgspec
 
 
 class RefPart(msgspec.Struct, frozen=True, gc=False):
-    """One ref in an output. A deterministic task that runs again numbers equal refs alike, so refs are told in an order
-    that does not depend on hashes: those made in the order in which they were made, say, then those that came in."""
+    """One ref in an output. A deterministic task that runs again numbers equal refs alike, so refs are reported in an
+    order that does not depend on hashes: those made in the order in which they were made, say, then those that came
+    in."""
 
     holders: int
     """Mask of the declared parts that hold it, directly or inside a value behind another ref."""

@@ -1,4 +1,5 @@
-"""What a run remembers of each node while the node matters (design 2.2). Only the rules of `core` change it.
+"""Rows: the state of each node that a run keeps while the node matters (design 2.2). Only the rules of `core` change
+it.
 
 A row is in one of the states of `RowState`, and goes from one to another only as `MOVES` says: `Row.move` is the one
 place where that happens.
@@ -59,9 +60,9 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
     visible: bool = False
     """A consumer may have read the output, now or in the past, and that reading still counts."""
     doomed: bool = False
-    """It will be undone and dropped. Until then its output is there for undos to read, but counts for nothing."""
+    """The row will be undone and dropped. Until then only undos may read its output."""
     inferred: bool = False
-    """After a crash: it must have been done, because something below it left a trace. What it returned is not known."""
+    """After a crash: the row must have been done, because a row below it left a trace. Its return value is unknown."""
     available: int = 0
     """Mask of the parts that can be read now. Saved parts are available."""
     saved: int = 0
@@ -73,9 +74,9 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
     """The refs in the output; None if it holds none, or if it is not known."""
     small: bool = False
     writes: bool = False
-    """It writes task variables, which are committed with its save."""
+    """The row writes task variables, which are committed with its save."""
     wrote: bool = False
-    """What it wrote is committed. (An outcome that a handler gave is no write.)"""
+    """Its writes are committed. (An outcome that a handler gave is no write.)"""
     follows_writer: bool = False
     """A parent writes task variables, or has joined something above which they may have been written: it sees them, so
     it starts when they are durable."""
@@ -103,29 +104,29 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
     """Attempts and undos that will not report, but are not known to have ended."""
 
     missing: int = 0
-    """How many parents have not yet given what is read of them."""
+    """Number of parents whose read parts are not available yet."""
     unquiet: int = 0
-    """How many parents are not quiet."""
+    """Number of parents that are not quiet."""
     irreproducible: int = 0
-    """How many parents are not reproducible."""
+    """Number of parents that are not reproducible."""
     unsettled: int = 0
-    """How many consumers are not settled."""
+    """Number of consumers that are not settled."""
     unretired: int = 0
-    """How many parents have not been forgotten."""
+    """Number of parents that have not been forgotten."""
     settled: bool = False
     quiet: bool = False
-    """Quiet, and visible: what nobody can read yet need not be judged."""
+    """Quiet, and visible: an output that no row can read yet need not be judged."""
     reproducible: bool = False
     """Reproducible, and visible."""
     settling: Mark | None = None
     quieting: Mark | None = None
     covered: bool = False
-    """Something irrevocable that has begun stands on it: it is never undone or dropped."""
+    """A begun irrevocable task stands on it: it is never undone or dropped."""
     released: bool = False
     retired: bool = False
 
     foreign: bool = False
-    """Not a member of this part of the graph: others run it and say so with `Given`."""
+    """Not a member of this part of the graph: another part runs it and reports with `Given`."""
     asked_for: bool = False
     """Foreign, lost, and `Need` was sent."""
     exported: bool = False
@@ -135,21 +136,21 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
     code: str = ""
     """The version of the code that its output is made by, as the journal has it (`records.Trusted`)."""
     distrusted: bool = False
-    """The journal was told that what it returned would not come again (*expanded*), and does not have it yet."""
+    """A record was appended that what the row returned would not come again (*expanded*), and does not have it yet."""
     forks: bool = False
-    """Something stands aside in the graph that it returned."""
+    """A node stands aside in the graph that it returned."""
     prefix: tuple[str, int] | None = None
     """For the sink of a nested graph: the prefix of its ids as (base, tail depth)."""
     depth: int = 0
     scope: Scope
     ends: Scope | None = None
-    """It is `handled`, because that graph, whose result it is, has ended."""
+    """The row is `handled`, because the graph whose result it is has ended."""
     ended: Scope | None = None
     """The graph that has ended with it, before its result was there."""
     abandoned: bool = False
-    """It is done with nothing: the graph that it is in ended before."""
+    """The row is done without an output: the graph that it is in ended before."""
     group: Group | None = None
-    """Those with whom it takes turns."""
+    """The rows with which it takes turns."""
     queued: bool = False
     """It waits for its turn."""
     asking: bool = False
@@ -157,7 +158,7 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
     keeps: Row | None = None
     """For the sink of a nested graph: the row of a group that is in flight until this one is done."""
     stands_for: Row | None = None
-    """The same, also when this one is done: it may be dropped. By then that row may be forgotten."""
+    """Like `keeps`, also when this row is done: it may be dropped. By then the other row may be forgotten."""
 
     @property
     def fully_saved(self) -> bool:
@@ -165,8 +166,8 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
 
     @property
     def is_empty(self) -> bool:
-        """It was abandoned: what it should hold could not be had again. (Who joins it learns that its graph has ended,
-        however often.)"""
+        """It was abandoned: what it should hold could not be had again. (A row that joins it learns that its graph has
+        ended, however often.)"""
         return self.abandoned and not self.node.aside
 
     @property
@@ -176,7 +177,7 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
 
     @property
     def holds_up(self) -> bool:
-        """Those that read it have to wait until it is saved."""
+        """Its readers have to wait until it is saved."""
         return (self.writes or bool(self.joined)) and not self.fully_saved
 
     @property
@@ -186,7 +187,7 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
 
     @property
     def touched(self) -> bool:
-        """Something has happened to it since it was new or last dropped."""
+        """The row has changed since it was new or last dropped."""
         return self.state != "waiting" or self.visible or self.begun
 
     @property
@@ -222,7 +223,7 @@ class Row(msgspec.Struct, eq=False, kw_only=True):
         return mask if self.refs is None else mask | self.refs.held_by(mask) << self.node.parts
 
     def gives(self, mask: int) -> bool:
-        """Is what an edge with this mask reads there?"""
+        """Whether the parts that an edge with this mask reads are available."""
         return self.visible if mask == 0 else not mask & ~self.available
 
     def __repr__(self) -> str:
@@ -245,7 +246,7 @@ def new_row(id: str, node: Node, scope: Scope) -> Row:
 
 
 def forget_handling(row: Row) -> None:
-    """Whatever a handler made of it, or in the graph that it returned, is past."""
+    """Outcomes of handlers, of this row and in the graph that it returned, no longer count."""
     if row.handled:
         row.handled = False
         row.repeatable = row.node.options.repeatable
@@ -281,15 +282,15 @@ class Scope:
         self.group: Scope | None = self if self.is_transaction else None if outer is None else outer.group
         """The innermost transaction that this graph is, or is in."""
         self.closed: bool = outer is not None and outer.closed
-        """Nothing in it may start: it is about to end, or to be tried again."""
+        """Closed: nothing in the scope may start, because it is about to end, or to be tried again."""
         self.over: bool = outer is not None and outer.over
         """It has ended: nothing in it will ever run."""
         self.failures = 0
         """How often it has failed as a whole."""
         self.given: Row | None = None
-        """What it has ended with, before its result was there."""
+        """The outcome that the scope ended with before its result was there."""
         self.in_force: Any = None
-        """The handlers in force here, as whoever drives the run knows them."""
+        """The handlers in force here, as the driver knows them."""
         self._sink: Row | None = None
         self._heir: Scope | None = None
 
@@ -316,8 +317,8 @@ class Scope:
 
     @property
     def has_result(self) -> bool:
-        """Whether somebody may have read its result, as far as is known here: the sink may be in another part of the
-        graph. Then nobody can answer for it any more, and if it is a transaction, that is over."""
+        """Whether another row may have read its result, as far as is known here: the sink may be in another part of the
+        graph. Then its result can no longer be taken back, and if it is a transaction, that is over."""
         sink = self.sink
         return sink is None or (sink.visible and not sink.doomed)
 
@@ -346,7 +347,7 @@ class Scope:
 
 
 class End:
-    """What is to become of a closed scope (design 2.8)."""
+    """The planned end of a closed scope (design 2.8)."""
 
     __slots__ = ("again", "cause", "expired", "inside", "joined", "small", "undo")
 
@@ -381,7 +382,7 @@ class Refs:
         self.told = told
         """The journal has this description, together with a save of the attempt."""
         self.replaced = replaced
-        """The journal has saves of an output with other refs, which count no more."""
+        """The journal has saves of an output with other refs, which no longer count."""
 
     def held_by(self, declared: int) -> int:
         """Mask over `parts` of those that these declared parts hold."""
@@ -417,7 +418,7 @@ class Mark:
 
     @property
     def open(self) -> bool:
-        """Could it hold at all now?"""
+        """Whether the claim can hold at all now."""
         row = self.row
         return not row.doomed and (row.visible if self.about_quiet else row.state == "done")
 
@@ -439,7 +440,7 @@ def quiet_mark(row: Row) -> Mark:
 
 
 class Effort:
-    """Something that is tried until it works: an undo, or the private rebuilding of what an undo needs."""
+    """Work that is tried until it succeeds: an undo, or the private rebuilding of what an undo needs."""
 
     __slots__ = ("attempt", "failures", "parked", "waiting")
 
@@ -448,9 +449,9 @@ class Effort:
         """The one under way (or the one that raised, while waiting), else 0."""
         self.failures = 0
         self.waiting = False
-        """It raised and waits before it is tried again."""
+        """It raised and waits before the next try."""
         self.parked = False
-        """It raised too often and waits for a person."""
+        """It raised too often and waits for a user."""
 
     @property
     def idle(self) -> bool:

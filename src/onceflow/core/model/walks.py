@@ -119,7 +119,7 @@ def topological(rows: Mapping[str, Row]) -> list[Row]:
 
 
 def taken_by(row: Row) -> Iterator[tuple[Row, int]]:
-    """The versions that a row takes: whose output holds them, and as which part."""
+    """The versions that a row takes: the row whose output holds them, and the part index."""
     for position, mask in row.node.takes:
         parent = row.parents[position][0]
         if parent.refs is not None:

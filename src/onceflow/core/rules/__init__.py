@@ -1,6 +1,6 @@
-"""What follows from an event: functions over one `State`, in modules that build on each other in this order.
+"""The consequences of an event: functions over one `State`, in modules that build on each other in this order.
 
-- `state`: the memory of a run, and the agenda through which rules hand work to each other
+- `state`: the state of a run, and the agenda through which rules hand work to each other
 - `settling`: what is settled and quiet (2.2), what is released and forgotten (2.10)
 - `objects`: refs that share an object, actors and those that take them (2.7)
 - `starting`: what may start (2.3), turns in loops (2.10), admission (2.13), variables and joins (2.11)

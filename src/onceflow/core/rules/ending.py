@@ -68,7 +68,7 @@ def answered_for(run: State, row: Row, failed: int, ends: int, small: bool, agai
 
 
 def _end_with_what_is_around(run: State, scope: Scope, end: End) -> None:
-    """It ends, or is tried again, with a scope around it of which that is certain; or by itself."""
+    """The scope ends, or is tried again, with a scope around it of which that is certain; or by itself."""
     around = _end_around(run.endings, scope, end.again)
     if around is None:
         _end_scope(run, scope, end)
@@ -162,7 +162,8 @@ def _failed_in(run: State, scope: Scope) -> list[Scope]:
 
 
 def _fail_too_late(run: State, node: str, scope: Scope) -> None:
-    """What stands aside has failed, and an answer was to be the result of its scope; but that has its own now."""
+    """A row that stands aside has failed, and an answer was to be the result of its scope; but the scope has its own
+    result now."""
     row = run.rows.get(node)  # it may have been taken back with the graph that it was in
     count = 1
     if row is not None:
@@ -183,12 +184,12 @@ def _pause(run: State, scope: Scope) -> None:
 
 
 def _forget_pauses(run: State, scope: Scope) -> None:
-    """What waits in it to be tried again is tried again with it, or never."""
+    """Scopes that wait in it to be tried again are tried again with it, or never."""
     run.pausing = {attempt: other for attempt, other in run.pausing.items() if not other.is_in(scope)}
 
 
 def count_from_zero(run: State, scope: Scope, count: int) -> None:
-    """It has failed this often, and is tried again: what is in it has not."""
+    """The scope has failed this often, and is tried again: the failures inside it count from zero."""
     for inner in state.scopes_in(run, scope):
         inner.failures = 0
     for row in state.rows_in(run, scope):
@@ -206,7 +207,7 @@ def _wait_for(run: State, scope: Scope) -> None:
 
 
 def is_ending_graphs(run: State) -> bool:
-    """Whether there is one that is about to end, or to be tried again."""
+    """Whether a scope is about to end, or to be tried again."""
     return bool(run.endings)
 
 
@@ -270,7 +271,7 @@ def _outcome_saved(run: State, sink: Row) -> None:
 
 
 def _abandon(run: State, scope: Scope, sink: Row) -> None:
-    """Nobody reads any more what is in the scope, so what is not saved of it need not be."""
+    """Outputs in the scope have no readers left, so those not saved yet need not be saved."""
     _forget_pauses(run, scope)
     abandoned: list[Row] = []
     for row in state.rows_in(run, scope):
@@ -318,8 +319,8 @@ def stood_on(run: State) -> set[Row]:
 
 
 def _reassess(run: State, group: Scope) -> None:
-    """What is settled in a transaction is not, once the transaction is to be taken back: find out anew. Nobody
-    outside depends on that: nothing stands aside in it."""
+    """What is settled in a transaction is not, once the transaction is to be taken back: find out anew. Nothing outside
+    depends on that: nothing stands aside in it."""
     rows = list(state.rows_in(run, group))
     for row in rows:
         row.settled = row.quiet = False
@@ -352,7 +353,7 @@ def _reassess(run: State, group: Scope) -> None:
 
 
 def replay_endings(run: State) -> None:
-    """Which of the scopes have ended?"""
+    """Find the scopes that have ended."""
     given = ended_with(run)
     for sink, scope in list(ended_scopes(run)):
         failures.make_handled(run, sink)
@@ -402,7 +403,7 @@ def replay_pauses(run: State) -> None:
 
 
 def _end_around(endings: dict[Scope, End], scope: Scope, again: bool) -> End | None:
-    """What is to become of a scope around this one, or of itself, if this one goes with that."""
+    """The planned end of a scope around this one, or of this one, if they end together."""
     found = (end for other, end in endings.items() if scope.is_in(other) and (again or not end.again))
     return next(found, None)
 
@@ -416,7 +417,7 @@ def _goes_with_its_graph(row: Row) -> bool:
 
 
 def _is_under_way(row: Row) -> bool:
-    """Whether the end of its scope has to wait for it. What it wrote to variables may be on its way."""
+    """Whether the end of its scope has to wait for it. Its writes to variables may be under way."""
     return row.state == "running" or row.undo is not None or bool(row.writes and row.saving)
 
 
@@ -517,7 +518,8 @@ def _run_edited(run: State) -> bool:
 
 
 def _fail_stuck(run: State) -> None:
-    """What a handler gave was lost, and without it nothing may start: a run fails rather than wait for ever."""
+    """An outcome that a handler gave was lost, and without it nothing may start: the run fails rather than wait for
+    ever."""
     waiting = [row for row in run.rows.values() if row.state == "waiting" and not row.scope.closed]
     blocked = [row for row in waiting if row.missing == 0] or waiting or slices.ends(run)
     row = blocked[0]
@@ -551,7 +553,7 @@ def _kept_effects(run: State) -> list[str]:
 def _finish(run: State, status: commands.Status) -> None:
     run.final = status
     for row in run.rows.values():
-        if row.state == "running":  # made again for somebody who no longer needs it
+        if row.state == "running":  # made again for a row that no longer needs it
             run.emit(commands.Stop(row.id, row.attempt))
     kept: list[str] = []
     uncertain: list[str] = []
@@ -568,7 +570,7 @@ def _finish(run: State, status: commands.Status) -> None:
 
 
 def _obstacles(row: Row) -> tuple[str, ...]:
-    """What it reads that keeps it from starting."""
+    """The inputs that keep it from starting."""
     if row.missing:
         return tuple([parent.id for parent, mask in row.parents if not parent.gives(mask)])
     undoable = row.effect == "undoable"

@@ -1,7 +1,7 @@
 """Failures of tasks (design 2.8): retries, outcomes that handlers make, and how a run is stopped.
 
 A run is **stopped** when a task fails for good, or when it is cancelled. Nothing new starts. Attempts without effect
-are stopped; begun irrevocable ones may finish (a cancelled run gives up on them when told so); undoable ones may finish
+are stopped; begun irrevocable ones may finish (a cancelled run gives up on them on request); undoable ones may finish
 too, unless the run is cancelled or will be undone: then they are ended and undone. What comes when all is quiet is
 decided in `ending.conclude`.
 
@@ -44,7 +44,7 @@ def fail(run: State, node: str, scope: Scope) -> None:
 
 
 def note_failed(run: State, node: str, scope: Scope | None) -> None:
-    """Who has cancelled the run has said what is undone."""
+    """The call that cancelled the run decided what is undone."""
     run.failed[node] = scope
     if run.stopping is None:
         run.stopping = "failed"
@@ -75,8 +75,8 @@ def give_up(run: State) -> None:
 
 
 def failed_groups(run: State) -> list[Scope]:
-    """The outermost transactions without a result in which something failed for good. (Who cancels a run says what
-    is undone.)"""
+    """The outermost transactions without a result in which something failed for good. (The call that cancels a run
+    decides what is undone.)"""
     if run.stopping == "cancelled":
         return []
     groups: dict[Scope, None] = {}

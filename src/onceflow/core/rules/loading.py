@@ -85,7 +85,7 @@ def _replay_record(run: State, record: records.Record) -> None:
             row.begun = False
             row.carried = ()
             run.undos[node] = run.undos.get(node, 0) + 1
-            run.were_parked.clear()  # somebody took care of it; whatever still fails is parked again
+            run.were_parked.clear()  # a user took care of it; whatever still fails is parked again
         case records.Dropped(nodes):
             _replay_drop(run, _known(run, nodes))
         case records.Abandoned(node, attempt, expander):
@@ -117,7 +117,7 @@ def _replay_save(run: State, record: records.Saved) -> None:
     else:
         run.were_joined.pop(row.id, None)
     row.saved |= 1 << record.part
-    outputs.force(row)  # whatever it declares: who saves a part is to be saved as a whole
+    outputs.force(row)  # whatever it declares: a row that saved a part is to be saved as a whole
     if row.saved & row.node.every_part and not row.handled:  # else not yet known whether it returned a graph
         row.repeatable = row.node.options.repeatable
     row.attempt = record.attempt
@@ -165,8 +165,8 @@ def _replay_drop(run: State, rows: list[Row]) -> None:
 
 
 def forget_torn(run: State) -> None:
-    """What counts as a whole or not at all, and is saved in part: nobody has read it. What tasks wrote went with
-    whoever drove the run, and they run again; and a scope that was about to end has not ended."""
+    """What counts as a whole or not at all, and is saved in part: no row has read it. What tasks wrote was lost with
+    the previous driver, and they run again; and a scope that was about to end has not ended."""
     given = ending.ended_with(run)
     run.torn = [
         row
@@ -213,11 +213,10 @@ def wake(run: State) -> None:
 
 
 def droppable(run: State, nodes: Iterable[str]) -> list[Row]:
-    """Of these nodes those of which what is saved can be dropped together when a run that was just loaded is
-    resumed, and nobody notices: what they read is there, or can be made again; nothing has to be taken back; and
-    nothing below them has left a trace. (What was written to variables counts for good, what stands aside others
-    may have seen, also that its graph has its result, and nothing is done again in a graph that has ended, unless
-    what it ended with is dropped.)"""
+    """Of these nodes those of which what is saved can be dropped together, unnoticed, when a run that was just loaded
+    is resumed: what they read is there, or can be made again; nothing has to be taken back; and nothing below them has
+    left a trace. (What was written to variables counts for good, what stands aside others may have seen, also that its
+    graph has its result, and nothing is done again in a graph that has ended, unless what it ended with is dropped.)"""
     ended = list(ending.ended_scopes(run))
     seen = _results_around(run.aside)
     rows: dict[Row, None] = {} if run.recovering else dict.fromkeys(_known(run, nodes))
@@ -366,7 +365,7 @@ def _consumers(row: Row) -> list[Row]:
 
 def _infer_done(order: list[Row], given: set[Row]) -> None:
     """A node has been done if any of it is saved, or if anything that waited for it has begun or been done, but for
-    what was `given` to end a graph. Who has saved refs and nothing else returned no graph: that would have been
+    what was `given` to end a graph. A node that has saved only refs returned no graph: that would have been
     saved before."""
     for row in reversed(order):
         if row.saved or any(

@@ -1,7 +1,7 @@
-"""Refs and actors in outputs (design 2.7): who reads them, and with whom they share their object.
+"""Refs and actors in outputs (design 2.7): which rows read them, and which rows share their object.
 
-**Refs.** Each ref in an output is one more part of it (`model.refs`). Whoever reads a declared part reads the refs it
-holds: the edge's mask grows when the parent is done, and shrinks when it is dropped.
+**Refs.** Each ref in an output is one more part of it (`model.refs`). A reader of a declared part also reads the refs
+it holds: the edge's mask grows when the parent is done, and shrinks when it is dropped.
 
 A ref that came in **shares** the object with its origin. So it is available whenever its origin is: a loss leaves it
 alone if the origin is still there, and if the origin is there again, it is as well, without anything between being run.
@@ -11,14 +11,14 @@ not to. Then the row at the cut counts as the maker, because running it makes th
 
 No row is kept for the sake of a chain. A row is released or forgotten when it and all its consumers are settled. A
 consumer that passed its ref on is then saved, with its own copy; or all *its* consumers are settled, and the same holds
-for them. So whoever is not settled and reads a ref of that chain finds a row between that has it for ever.
+for them. So an unsettled row that reads a ref of that chain finds a row between that has it for ever.
 
-**Actors.** A version of an actor is a ref part of the output that holds it, made by the task that returned it. Who
-reads the part may **share** it with others, or **take** it, as the graph says (`Node.takes`): then it changes the
-actor, and the version that it found is no more, unless that is to be saved. In that case a snapshot was taken when it
+**Actors.** A version of an actor is a ref part of the output that holds it, made by the task that returned it. A row
+that reads the part may **share** it with others, or **take** it, as the graph says (`Node.takes`): then it changes the
+actor, and the version that it found is gone, unless that is to be saved. In that case a snapshot was taken when it
 was made, which is in memory until it is saved: so for core a version that is to be saved stays available, and one that
-is not is lost when somebody takes it. What follows is the business of the usual rules: who needs a lost version has its
-maker run again.
+is not is lost when another row takes it. What follows is the business of the usual rules: a row that needs a lost
+version has its maker run again.
 
 A taker waits for those that share the live actor at that moment, also if they do so for an undo. If the version is not
 to be saved, it also waits for those that have yet to read it, except for its own descendants: they would find it lost.
@@ -40,7 +40,7 @@ Makers = dict[tuple[Row, int], Row]
 
 
 def describe(run: State, row: Row, refs: tuple[RefPart, ...], *, told: bool = False) -> None:
-    """These refs are in the output from now on. No part of it is available; whoever called makes that good.
+    """These refs are in the output from now on. No part of it is available; the caller makes that good.
 
     What was saved of an output with other refs is not part of this one: a value names its refs by number.
     """
@@ -94,7 +94,7 @@ def _origin(run: State, row: Row, part: int) -> tuple[Row, int] | None:
 
 
 def makers_of_lost(run: State, row: Row, mask: int, known: Makers) -> Iterator[Row]:
-    """Who has to run again for what is lost of these parts, as far as it is not about to run anyway."""
+    """The rows that have to run again for the lost ones of these parts, without those about to run anyway."""
     lost = mask & ~row.available
     if not lost or row.state != "done":
         return
@@ -108,7 +108,7 @@ def makers_of_lost(run: State, row: Row, mask: int, known: Makers) -> Iterator[R
 
 
 def _maker(run: State, row: Row, part: int, known: Makers) -> Row:
-    """Who has to run again if this part is lost."""
+    """The rows that have to run again if this part is lost."""
     passed: list[tuple[Row, int]] = []
     while (maker := known.get((row, part))) is None:
         passed.append((row, part))
@@ -191,7 +191,7 @@ def is_being_read(run: State, row: Row) -> bool:
 
 
 def _is_read_now(run: State, row: Row, part: int) -> bool:
-    """Does anybody use the live actor, for an undo or not? The undo of a taker reads what that took."""
+    """Does any row use the live actor, for an undo or not? The undo of a taker reads what that took."""
     return any(
         reader.state == "running" or _is_under_way(run.rebuilding.get(reader)) for reader in walks.readers_of(row, part)
     ) or any(_is_under_way(consumer.undo) for consumer, mask, _ in row.consumers if mask >> part & 1)

@@ -44,7 +44,7 @@ def become_done(
         if row.checkpoint:
             ask_to_save(run, row)
         elif row.effect != "none" and not row.exported and not any(mask for _, mask, _ in row.consumers):
-            # Nobody reads it, but those that wait for it may not wait again: the journal remembers that it is done.
+            # No row reads it, but the rows that wait for it may not wait again: the journal remembers that it is done.
             run.append(records.Done(row.id))
             row.saved = row.every_part
             row.recorded = True
@@ -55,7 +55,7 @@ def become_done(
 
 
 def trust_again(run: State, row: Row) -> None:
-    """What was not known of it after a crash is known again, and whoever read the old output is dropped."""
+    """What was not known of it after a crash is known again, and readers of the old output are dropped."""
     row.repeatable = row.node.options.repeatable
     row.code = run.codes.get(row.id, "")
     run.append(records.Trusted(row.id, row.code))
@@ -65,7 +65,7 @@ def trust_again(run: State, row: Row) -> None:
 
 
 def gain(run: State, row: Row, parts: int, first_time: bool) -> None:
-    """These parts are available now; count off the edges that they complete."""
+    """These parts are available now; update the counters of their readers."""
     before = row.available
     row.available |= parts
     ready = run.ready
@@ -77,8 +77,8 @@ def gain(run: State, row: Row, parts: int, first_time: bool) -> None:
 
 
 def _gain_with_refs(run: State, row: Row, refs: tuple[RefPart, ...], first_time: bool) -> None:
-    """The same for an output with refs, or one that was there before: some of what came in may be lost by now, and
-    those who passed on what this row had may miss it."""
+    """The same for an output with refs, or one that was there before: some of what came in may be lost by now, and rows
+    that passed on what this row had may miss it."""
     if refs or row.refs is not None:
         objects.describe(run, row, refs)
         run.suspects[row] = None
@@ -120,7 +120,7 @@ def lose_parts(run: State, lost: dict[Row, int]) -> None:
 
 
 def lose(run: State, row: Row, parts: int, makers: Makers) -> None:
-    """These parts are in memory no more. What is saved stays available."""
+    """These parts are no longer in memory. Saved ones stay available."""
     before = row.available
     row.available &= ~parts | row.saved
     if row.available == before:
@@ -170,7 +170,7 @@ def keeps_effects_waiting(run: State, row: Row) -> bool:
 
 
 def needs_inputs(run: State, row: Row, makers: Makers) -> None:
-    """The row is to run (again): what it reads and is lost must be made again."""
+    """The row is to run (again): its lost inputs must be made again."""
     if row.scope.closed:
         return  # looked at when it opens
     if row.missing:
@@ -184,7 +184,7 @@ def needs_inputs(run: State, row: Row, makers: Makers) -> None:
 
 
 def ask_to_save(run: State, row: Row) -> None:
-    """What is there of its output is to be saved, as soon as the journal has the graph that it is in."""
+    """The available parts of its output are to be saved, as soon as the journal has the graph that it is in."""
     if row.state != "done" or row.doomed or not row.attempt:
         return  # it is asked for when it is done, or done again: some of it was lost when its graph ended
     expander = row.expander
@@ -194,7 +194,7 @@ def ask_to_save(run: State, row: Row) -> None:
         return
     wanted = row.every_part & row.available & ~row.saved & ~row.saving
     if row.nested is not None and not row.saved & GRAPH:
-        wanted &= GRAPH  # before its refs: whoever finds anything of it saved knows whether it returned a graph
+        wanted &= GRAPH  # before its refs: any saved part then implies that it is known whether it returned a graph
     row.saving |= wanted
     for part in range(wanted.bit_length()):
         if wanted >> part & 1:
@@ -247,14 +247,14 @@ def let_nested_begin(run: State, nested: Nested) -> None:
 
 
 def _has_yet_to_begin(row: Row) -> bool:
-    """Whether it has an effect that it has not had. An irrevocable one that has begun is repeated without waiting."""
+    """Whether it has an effect that has yet to begin. An irrevocable one that has begun is repeated without waiting."""
     if row.state == "done" or (row.effect == "irrevocable" and row.begun):
         return False
     return row.effect != "none" or row.writes
 
 
 def _settled_with(row: Row) -> list[Row]:
-    """Those that it is settled with, and not before."""
+    """The rows that it is settled together with, and not before."""
     return [] if row.checkpoint or row.fully_saved else [consumer for consumer, _, _ in row.consumers]
 
 

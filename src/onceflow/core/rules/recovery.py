@@ -1,4 +1,4 @@
-"""What is run again after something was lost (design 2.5), and the undos that it takes (2.5, 2.6).
+"""Recovery: which tasks run again after a loss (design 2.5), and the undos that this takes (2.5, 2.6).
 
 The set R is the least set that contains what is needed again (`State.seeds`) and
 
@@ -17,10 +17,10 @@ started has no descendants that did, so the search ends there: its cost is what 
 **Undos** take back the effects of undoable tasks. An undo starts only when every earlier attempt and undo of its task
 is known to have ended, and when it can see the very inputs that the attempt saw. Small inputs are in the *begun*
 record. A large one that was lost is **rebuilt**: its producer (reproducible, or the attempt would not have begun) runs
-once more, privately: nobody but undos sees that output.
+once more, privately: only undos see that output.
 
-- A **local** undo takes back an attempt that never became visible (it raised, or was lost). Nobody else is concerned
-  and nothing else waits. It needs no record of its own: a begun row that is not saved is undone after a crash anyway.
+- A **local** undo takes back an attempt that never became visible (it raised, or was lost). No other row is affected or
+  waits. It needs no record of its own: a begun row that is not saved is undone after a crash anyway.
 - Undos that belong to a **recovery** go in reverse topological order.
 """
 
@@ -95,7 +95,7 @@ def take_back(run: State, tainted: Iterable[Row]) -> None:
 
 
 def end_attempt(run: State, row: Row) -> None:
-    """Whatever its attempt still does no longer counts."""
+    """The attempt no longer counts."""
     if row.state == "running":
         run.running -= 1
         starting.end_turn(run, row)
@@ -149,7 +149,7 @@ def order_undos(run: State) -> None:
 
 
 def end_recovery(run: State) -> None:
-    """Everything is undone: drop R. Whoever called decides how the run goes on."""
+    """Everything is undone: drop R. The caller decides how the run goes on."""
     rows = list(run.recovering)
     run.recovering.clear()
     run.append(records.Dropped(tuple(row.id for row in rows)))
@@ -198,7 +198,8 @@ def abandon_rows(run: State, rows: list[Row]) -> None:
 
 
 def _reset(run: State, row: Row) -> None:
-    """As if it had never run, except that what is irrevocable stays begun: it runs again with the same inputs."""
+    """Reset the row as if it had never run, except that an irrevocable one stays begun: it runs again with the same
+    inputs."""
     starting.leave(run, row)
     _end_rebuilding(run, row)
     written = row.writes and row.fully_saved  # a handler gave it: what was written is never dropped
@@ -245,12 +246,12 @@ def _take_reproducible_back(row: Row) -> None:
 
 
 def _is_for_good(row: Row) -> bool:
-    """Whether something was done that cannot be taken back. What a handler put in its place never began."""
+    """Whether the row had an effect that cannot be taken back. A row whose outcome a handler gave never began."""
     return (row.effect == "irrevocable" and row.begun) or row.wrote
 
 
 def _left_a_trace(row: Row) -> bool:
-    """Does the journal have anything of it, or anything to say about it?"""
+    """Whether the journal has anything of the row, or about it."""
     return bool(row.saved) or row.distrusted or (row.refs is not None and row.refs.replaced)
 
 
@@ -275,7 +276,7 @@ def with_abandoned(run: State, rows: list[Row]) -> list[Row]:
         row.scope.over = False
         row.checkpoint = row.is_to_be_saved
     for row in inside:
-        if row.handled or row.saved:  # who has saved a part is to be saved as a whole
+        if row.handled or row.saved:  # a row that has saved a part is to be saved as a whole
             outputs.force(row)
     return list(found)
 
@@ -327,7 +328,7 @@ def advance_undos(run: State) -> None:
 
 
 def _end_rebuilding(run: State, row: Row) -> None:
-    """No undo reads any more what the row gave."""
+    """No undo reads the row's output any more."""
     if run.rebuilt.pop(row, 0):
         run.emit(commands.Release(row.id, private=True))
     rebuild = run.rebuilding.pop(row, None)
@@ -347,7 +348,7 @@ def _end_rebuilding_for(run: State, row: Row) -> None:
 
 
 def _has_inputs(run: State, row: Row, carried: tuple[tuple[str, int], ...] = ()) -> bool:
-    """Are all inputs of the row at hand for an undo? Asks for those that are not."""
+    """Whether all inputs of the row are available for an undo. Asks for those that are not."""
     in_record: dict[str, int] = {}
     for node, part in carried:
         in_record[node] = in_record.get(node, 0) | 1 << part

@@ -29,7 +29,7 @@ itself leaves memory too, unless an undo may still come by:
   So it stays, and what lies below it (which would be dropped with it) stays as well.
 - An undo reads what the attempt read. What is not carried in the *begun* record and not saved would have to be made
   again, so the rows that can make it are **pinned**.
-- If a row could not be made again, nobody who read it may be dropped once something irrevocable stands on it. So it
+- If a row could not be made again, none of its readers may be dropped once something irrevocable stands on it. So it
   stays as long as something undoable would be stood on with it; and when it goes as a covered row, its readers become
   covered.
 
@@ -76,7 +76,7 @@ def note_done(run: State, row: Row) -> None:
         _settle(run, row)
     for mark in (row.settling, row.quieting):
         if mark is not None and mark.hinders:
-            run.explore.append(mark)  # whoever waits for it needs to know for what
+            run.explore.append(mark)  # rows that wait for it need to know for what
 
 
 def work_off_marks(run: State) -> None:
@@ -371,7 +371,7 @@ def _may_be_forgotten(run: State, row: Row, safe: set[Row]) -> bool:
     if row.effect == "undoable" and row.begun:
         return False
     if not run.exposed:
-        return True  # all above it is done, and none of that can be undone: nobody who read it is dropped for that
+        return True  # all above it is done, and none of that can be undone: none of its readers is dropped for that
     if row.unretired:
         return False
     if row.reproducible:

@@ -1,4 +1,4 @@
-"""Runs over a part of a graph: what is decided elsewhere, and how the parts tell each other.
+"""Runs over a part of a graph: which decisions are made elsewhere, and how the parts notify each other.
 
 `Run(graph, members=…)` is about some nodes of a graph only. Those that the members read, and that are no members, are
 **foreign**: others run them, and report with `Given` what that came to. What of the members is read outside is
@@ -48,7 +48,7 @@ def cut(run: State, members: Collection[str]) -> None:
 
 
 def ends(run: State) -> list[Row]:
-    """The rows that everything leads to: the sink, or what nobody reads in this part of the graph."""
+    """The rows that everything leads to: the sink, or rows without readers in this part of the graph."""
     if run.sink is not None:
         return [run.sink]
     return [row for row in run.rows.values() if not row.consumers]

@@ -87,7 +87,7 @@ def _begin_and_start(run: State, row: Row) -> None:
 
 
 def give_turns(run: State) -> None:
-    """Start what its group has room for."""
+    """Start as many rows as its group has room for."""
     groups, run.eager = run.eager, {}
     for group in groups:
         while group.is_open:
@@ -99,7 +99,7 @@ def give_turns(run: State) -> None:
 
 
 def start_admitted(run: State) -> None:
-    """Start those who were admitted, if they still could."""
+    """Start the admitted rows that may still start."""
     admitted, run.admitted = run.admitted, {}
     for row in admitted:
         row.asking = False
@@ -185,7 +185,7 @@ def start_takers(run: State) -> bool:
 
 
 def resume_starts(run: State) -> None:
-    """Nothing stands in the way of the whole run any more."""
+    """The run is no longer stalled."""
     run.stalled = False
     held, run.held = run.held, {}
     run.ready.extend(held)
@@ -223,7 +223,7 @@ def form_group(run: State, expander: Row, rows: list[Row], sink: Row) -> None:
 
 
 def dissolve_group(run: State, expander: Row, sink: Row) -> None:
-    """The graph of the expander is no more."""
+    """The graph of the expander is gone."""
     kept, sink.keeps = sink.keeps, None
     if kept is expander:
         end_turn(run, expander)
@@ -269,7 +269,8 @@ def turn_is_over(run: State, row: Row) -> None:
 
 
 def keep_turns(sink: Row) -> None:
-    """The result of a graph is dropped, and the graph is not: who is in flight until it is there is so again."""
+    """The result of a graph is dropped, and the graph is not: the rows that are in flight until it is there are so
+    again."""
     kept = sink.stands_for
     while kept is not None:
         assert kept.group is not None
@@ -308,7 +309,7 @@ def _ask(run: State, row: Row) -> None:
 
 
 def answer_to(run: State, row: Row) -> None:
-    """Whoever decides lets the row start."""
+    """The host admits the row."""
     if row.asking:
         run.admitted[row] = None
 
@@ -324,7 +325,7 @@ def commit_writes(run: State, row: Row) -> None:
 
 
 def show_writes(run: State, row: Row) -> None:
-    """Those that come after it see what it wrote, or may build on what it joined."""
+    """The rows after it see what it wrote, or may build on what it joined."""
     for consumer, _, _ in row.consumers:
         consumer.uncommitted -= 1
         if consumer.uncommitted == 0 and consumer.missing == 0:
@@ -359,7 +360,7 @@ def withdraw(run: State, row: Row, attempt: int) -> None:
 
 
 def cover_above(run: State, row: Row) -> None:
-    """Something is done that cannot be taken back; unless it may yet turn out never to have started."""
+    """The row has an effect that cannot be taken back; unless it may yet turn out never to have started."""
     if not row.begun_with:
         run.retirable += settling.cover(run, [parent for parent, _ in row.parents])
 
@@ -368,7 +369,7 @@ def cover_above(run: State, row: Row) -> None:
 
 
 def may_join(run: State, child: str) -> bool:
-    """Whether what stands aside has come to its end for good."""
+    """Whether a node that stands aside has ended for good."""
     row = run.rows.get(child)
     return row is None or row.settled
 
@@ -445,7 +446,7 @@ def follow_writes(row: Row) -> None:
 
 
 def leave(run: State, row: Row) -> None:
-    """What it was given counts no more."""
+    """Its joins no longer count."""
     if not row.joined:
         return
     if not row.writes and not row.fully_saved:
@@ -468,12 +469,12 @@ def leave(run: State, row: Row) -> None:
 
 
 def joined_in(run: State, scope: Scope) -> list[Row]:
-    """What stands outside of this graph and was joined in it."""
+    """The nodes outside of this graph that were joined in it."""
     rows = [row for row in run.rows.values() if row.joined and row.scope.is_in(scope)]
     return [child for row in rows for child in row.joined if not child.scope.is_in(scope)]
 
 
 def _may_go_with(row: Row) -> list[Row]:
-    """If one of these is taken back, this row may be as well: its parents, and those for whom it would have to be made
-    anew. Nothing takes back what something irrevocable stands on."""
+    """If one of these is taken back, this row may be as well: its parents, and the rows for which it would have to be
+    made anew. Nothing takes back what something irrevocable stands on."""
     return [] if row.covered else walks.stood_on_with(row)

@@ -1,4 +1,4 @@
-"""The memory of a run, the agenda through which the rules hand work to each other, and walks over the rows (2.2).
+"""The state of a run, the agenda through which the rules hand work to each other, and walks over the rows (2.2).
 
 The rules are modules of functions over one `State`, from the bottom to the top
 
@@ -47,8 +47,8 @@ class State(msgspec.Struct, eq=False):
     """Every state is compared with its definition after every event, which is slow."""
     has_place: Callable[[str], bool] | None = None
     """If the host wants everything that has an effect to ask before it starts (design 2.13): whether it has a place for
-    this node at once. If not, the node asks like one in a queue. Set before `begin()`; it must not tell the run
-    anything."""
+    this node at once. If not, the node asks like one in a queue. Set before `begin()`; it must not report events to the
+    run."""
 
     # -- the run as a whole
 
@@ -59,7 +59,7 @@ class State(msgspec.Struct, eq=False):
     whole: Scope = msgspec.field(default_factory=Scope)
     """The scope around all others. It ends with `sink`."""
     undos: dict[str, int] = {}
-    """How often the effect of a node was taken back. Part of its idempotency key, so it outlives the row."""
+    """How often each node was undone. Part of its idempotency key, so it outlives the row."""
     final: commands.Status | None = None
     """How the run ended, once it has. Then no event changes anything but `Resume`, of a run that was loaded."""
     decided: list[commands.Command] = []
@@ -67,8 +67,7 @@ class State(msgspec.Struct, eq=False):
     codes: dict[str, str] = {}
     """Nodes whose code is no longer what it was when their graph was stored → its version now."""
     aside: dict[Row, None] = {}
-    """Rows from which nothing leads to the sink, and which the end of the run has to wait for all the same, until they
-    are settled."""
+    """Rows without a path to the sink, which the end of the run waits for until they are settled."""
 
     # -- the agenda: empty between events, but for rows that wait for a reader (`takers`)
 
@@ -132,7 +131,7 @@ class State(msgspec.Struct, eq=False):
     undoing: dict[Row, None] = {}
     """Rows with an undo: those whose `undo` is not None."""
     rebuilding: dict[Row, Effort] = {}
-    """What is being made again, privately, for undos. Empty if nothing is being undone."""
+    """Rows that are being rebuilt, privately, for undos. Empty if nothing is being undone."""
     rebuilt: dict[Row, int] = {}
     """Parts that were rebuilt for undos. Empty if nothing is being undone."""
     recovering: dict[Row, None] = {}
@@ -145,13 +144,13 @@ class State(msgspec.Struct, eq=False):
     stopping: Literal["failed", "cancelled"] | None = None
     """Why nothing new starts. Once set, only a later `Resume` resets it."""
     undo_all: bool = False
-    """Take back what can be taken back before the run ends."""
+    """Whether the run undoes all that can be undone before it ends."""
     undoing_all: bool = False
-    """The recovery under way does that."""
+    """Whether the recovery under way does that."""
     failed: dict[str, Scope | None] = {}
     """Nodes that failed for good → where: their rows may be forgotten before the run ends."""
     gave_up: dict[Row, None] = {}
-    """Rows whose attempts were told to stop because the run, which is being stopped, waits for them no longer."""
+    """Rows whose attempts were asked to stop because the run, which is being stopped, no longer waits for them."""
     endings: dict[Scope, End] = {}
     """The scopes that are about to end, or to be tried again, except those that end, or are tried again, with another
     one."""
@@ -172,7 +171,7 @@ class State(msgspec.Struct, eq=False):
     to_be_dropped: dict[str, None] = {}
     """The members of the journaled R. Some become known only later, when their expander turns out to be saved."""
     torn: list[Row] = []
-    """What is saved in part, and counts as a whole or not at all. Empty once the run has woken."""
+    """Rows that are saved in part, and count as a whole or not at all. Empty once the run has woken."""
     were_joined: dict[str, tuple[str, ...]] = {}
     """Node → what it has joined, with what is saved of it. Empty once the journal is replayed."""
     abandonments: dict[tuple[str, int, str], None] = {}
@@ -190,15 +189,15 @@ class State(msgspec.Struct, eq=False):
         self.whole.ends_with(self.sink)
 
     def emit(self, command: commands.Command) -> None:
-        """The driver is to carry this out."""
+        """Add a command for the driver."""
         self.decided.append(command)
 
     def append(self, record: records.Record) -> None:
-        """The journal is to keep this."""
+        """Add a record for the journal."""
         self.decided.append(commands.Append(record))
 
     def new_attempt(self) -> int:
-        """A number that no attempt has had."""
+        """A new attempt number."""
         self.last_attempt += 1
         return self.last_attempt
 
@@ -211,7 +210,7 @@ class State(msgspec.Struct, eq=False):
 
 
 def ends_aside(run: State) -> list[Row]:
-    """What stands aside, as far as it still matters."""
+    """The rows that stand aside, as far as they still matter."""
     return [row for row in run.aside if not row.scope.over]
 
 

@@ -1,12 +1,13 @@
 """The porter: a process that works for an engine on objects it is lent.
 
-Copying and waiting for the disk is nothing for the user's process. So the porter is given the descriptors: it saves
-objects as blobs, straight from shared memory, and moves those to disk that memory is too dear for. It never runs user
-code. If it dies, its engine notices at once, and has what it had lent; if the engine dies, so does the porter.
+Copying and waiting for the disk must not slow down the user's process. So the porter gets the descriptors: it saves
+objects as blobs, straight from shared memory, and spills objects to disk when the memory budget is exceeded. It never
+runs user code. If it dies, its engine notices at once, and has what it had lent; if the engine dies, so does the
+porter.
 
-- `messages`: what engine and porter send each other
+- `messages`: the messages between engine and porter
 - `client`: the engine's side, driven by its selector
-- `process`: one loop, which decides
+- `process`: the porter's loop
 - `threads`: threads that copy and wait for the disk
 - `spill_file`: the file that holds objects evicted from memory
 - `startup`: the first message, which the fork server has to understand

@@ -8,7 +8,7 @@
 Methods only note what is wanted; `turn` sends it, many requests in a packet. Answers are delivered from the selector's
 callback, each to the function that was given with the request, together with a descriptor if one comes with it.
 
-What is asked of a porter that has died is not answered: its end is told once (`lost`), with what was open.
+What is asked of a porter that has died is not answered: its end is reported once (`lost`), with what was open.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Open(msgspec.Struct, frozen=True):
 
     fetches: list[int]
     saves: list[int]
-    """Some of them may have been saved nevertheless; nobody knows their references, so they are orphans."""
+    """Some of them may have been saved nevertheless; their references are unknown, so they are orphans."""
     spills: list[int]
 
 
@@ -96,7 +96,7 @@ class Porter:
         self._incoming: Incoming[Reply] = Incoming(self._connection, Reply)
         self._outgoing = Outgoing(self._connection)
         self._asked: dict[int, tuple[_Question, Callable[[Any, int | None], None]]] = {}
-        """Requests by their numbers, and who wants the answer."""
+        """Requests by their numbers, and the callbacks for their answers."""
         self._numbers = itertools.count(1)
         self._pidfd: int | None = None
         self.pid: int | None = None
@@ -140,7 +140,7 @@ class Porter:
         self._ask(Count(next(self._numbers)), done)
 
     def free(self, objects: Sequence[int]) -> None:
-        """Nobody reads these any more, nor will."""
+        """These have no readers left, now or later."""
         for start in range(0, len(objects), MOST):
             self._outgoing.add(Free(list(objects[start : start + MOST])))
 
@@ -195,7 +195,7 @@ class Porter:
             self._deliver(reply, descriptor)
 
     def _deliver(self, reply: Reply, descriptor: int | None) -> None:
-        if not self.is_open:  # closed by whoever got the answer before this one
+        if not self.is_open:  # closed by the receiver of the previous answer
             if descriptor is not None:
                 os.close(descriptor)
             return

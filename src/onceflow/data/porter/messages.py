@@ -1,4 +1,4 @@
-"""What an engine and its porter say to each other.
+"""Messages between an engine and its porter.
 
 The engine numbers the requests that it wants an answer to. Requests are looked at in order, but what takes time is
 answered when it is done.
@@ -56,7 +56,7 @@ class Spill(_Message, tag=4):
 
 
 class Free(_Message, tag=5):
-    """Nobody needs these objects any more."""
+    """These objects are no longer needed."""
 
     objects: list[int]
 

@@ -1,4 +1,4 @@
-"""The porter itself: a loop that decides, and threads that do what takes time.
+"""The porter's process: a loop that decides, and threads for slow work.
 
 Only the loop touches the tables. A thread is given a view of an object's memory and a place to write it to; what has to
 be noted then, it hands back to the loop.
@@ -143,7 +143,7 @@ class _Porter:
         self._closing -= count
 
     def _listen(self) -> bool:
-        """Whether there is still somebody to listen to."""
+        """Whether a client is still connected."""
         received = self._incoming.receive()
         if received is None:
             return False

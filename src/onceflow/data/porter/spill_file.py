@@ -1,9 +1,9 @@
-"""The file that objects are moved to when memory is too dear for them.
+"""Spill file: holds objects evicted when the memory budget is exceeded.
 
 It has no name, so nothing is left of it when its last process is gone, however that ends. Objects have regions of it; a
 region that is free is used again, and its blocks are given back to the file system at once where that is possible.
 
-It is written past the page cache where that is possible: moving objects to other memory would help nobody, and copying
+It is written past the page cache where that is possible: moving objects to other memory would gain nothing, and copying
 would take processor time from tasks.
 """
 
@@ -52,7 +52,7 @@ class SpillFile:
             os.close(descriptor)
 
     def free(self, place: Place) -> None:
-        """Nobody reads this any more."""
+        """This has no readers left."""
         self._regions.give(place.offset, place.size)
         if not self._regions.taken:
             os.ftruncate(self._descriptor, 0)

@@ -1,4 +1,4 @@
-"""How a porter begins: the one message that the fork server has to understand."""
+"""Starting a porter: the one message that the fork server has to understand."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How runs get on, for people who look again and again.
+"""Progress of runs, for repeated queries.
 
 - `progress_view`: the progress of runs at a moment
-- `wording`: that in words
-- `layout`: that as a live display
+- `wording`: the progress in words
+- `layout`: the progress as a live display
 - `refresh`: the thread that shows it while a caller waits
 """

@@ -1,4 +1,4 @@
-"""The live display: a head for each run, its running tasks with their bars, and what does not run and why."""
+"""The live display: a head for each run, its running tasks with their bars, and the waiting tasks with reasons."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _line(text: str, style: str = "") -> Text:
 
 
 def _rows(overview: Overview, bar: int, budget: int) -> RenderableType:
-    """What is in trouble must not be crowded out by what runs, nor that by what waits."""
+    """Tasks in trouble must not be crowded out by running ones, nor these by waiting ones."""
     trouble = [task for task in overview.others if task.state in TROUBLED]
     waiting = [task for task in overview.others if task.state not in TROUBLED]
     shown_trouble = trouble[: max(1, budget // 3)]

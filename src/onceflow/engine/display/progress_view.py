@@ -1,4 +1,4 @@
-"""Runs as a display sees them when it looks again and again: how each one gets on, how fast, and for how much longer.
+"""Progress of runs, polled by a display: counts, speed, and estimated time left of each run.
 
 Looking costs the engines that are looked at some of their time, so it is done rarely enough: after a look that took
 long, the next one comes later.
@@ -36,7 +36,7 @@ ESTIMATE = 3.0
 """Seconds for which an estimate is good."""
 
 SHARE = 20
-"""The pause after a look is at least so many times as long as the look."""
+"""The pause after a look is at least this many times as long as the look."""
 
 
 class View(msgspec.Struct, frozen=True):
@@ -44,28 +44,29 @@ class View(msgspec.Struct, frozen=True):
 
     info: RunInfo
     overview: Overview | None
-    """None if it cannot be told."""
+    """None if unknown."""
     elapsed: float
-    """Seconds that it has been going on, as far as whoever looks is concerned."""
+    """Seconds that it has been running, from the viewer's point of view."""
     rate: float | None = None
     """Tasks that became done per second, lately. None if that is not known yet."""
     estimate: Estimate | None = None
-    """How much longer it takes, if earlier runs or its own tasks tell."""
+    """Estimate of the time left, if earlier runs or its own tasks provide one."""
 
     @property
     def has_ended(self) -> bool:
-        """Whether nobody drives it (any more)."""
+        """Whether no engine drives it (any more)."""
         return self.info.status in AT_REST or self.info.status == "interrupted"
 
     @property
     def is_blind(self) -> bool:
-        """Whether it goes on somewhere and nobody can be asked what runs there. Of one that waits, nothing does."""
+        """Whether it is driven elsewhere by an engine that cannot be asked what runs there. In a run that waits,
+        nothing runs."""
         is_going_on = not self.has_ended and self.info.status != "waiting"
         return is_going_on and self.overview is not None and not self.overview.live
 
 
 class Looking:
-    """Looks at runs. `since` says when one began: at its creation, or when somebody began to wait for it."""
+    """Looks at runs. `since` says when one began: at its creation, or when a caller began to wait for it."""
 
     def __init__(self, engine: Engine, since: Callable[[RunInfo], float] = lambda info: info.created) -> None:
         self.hidden = 0
@@ -116,7 +117,7 @@ class Looking:
                 found = self._engine.estimate(run)
             except NoSuchRun:
                 raise
-            except OnceflowError:  # its tasks cannot be told
+            except OnceflowError:  # its tasks are unknown
                 found = None
             made = time.monotonic()
             self._estimates[run] = made, made + max(ESTIMATE, SHARE * (made - now)), found

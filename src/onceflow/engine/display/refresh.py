@@ -1,7 +1,7 @@
-"""Showing how runs get on while somebody waits for them: a thread that looks now and then.
+"""Shows the progress of runs while a caller waits for them: a thread that polls.
 
 On a terminal a live display that goes away at the end; elsewhere a line every few seconds. Of runs that end soon
-nothing is shown. Whatever goes wrong here concerns nobody who waits.
+nothing is shown. Errors here never reach the callers that wait.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 
 class Displaying:
-    """A context manager: runs are shown while at least one thread is inside. `runs` tells which ones."""
+    """A context manager: runs are shown while at least one thread is inside. `runs` returns which ones."""
 
     def __init__(self, engine: Engine, runs: Callable[[], Sequence[str]], form: Form | None = None) -> None:
         self._engine = engine
@@ -150,7 +150,7 @@ class Lines:
         self._stream = stream
         self._as_json = as_json
         self._told: dict[str, float] = {}
-        """Run → when it was told of last."""
+        """Run → when it was last reported."""
         self._known: dict[str, set[tuple[str, str, int]]] = {}
         """Run → (task, state, failures) of those in trouble."""
 
@@ -196,7 +196,7 @@ class Lines:
 
 
 def as_json(view: View) -> dict[str, Any]:
-    """How a run gets on, for programs."""
+    """The progress of a run as JSON, for programs."""
     overview = view.overview
     return {
         "status": view.info.status,

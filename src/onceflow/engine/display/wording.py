@@ -1,4 +1,4 @@
-"""What is shown of runs that go on, in words."""
+"""Texts that describe the progress of runs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _rounded(number: float) -> str:
 
 
 def line(view: View) -> str:
-    """How a run gets on."""
+    """The progress of a run in one line."""
     parts: list[str] = [view.info.status]
     if view.overview is not None:
         parts += [done(view.overview), *counts(view.overview)]

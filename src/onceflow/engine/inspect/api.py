@@ -1,7 +1,7 @@
-"""What an engine tells about runs. None of it changes anything.
+"""Inspection of runs: methods of an engine. Read-only.
 
-Of a run that is driven, whoever drives it knows most: this engine, or another one, which is asked. The journal has the
-rest."""
+The state of a driven run comes from the engine that drives it: this one, or another one, which is asked. The rest comes
+from the journal."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 
 class Inspecting(Parts):
-    """What an engine can tell."""
+    """The methods of an engine that report on runs."""
 
     _past: Past
     _live: LiveRuns
@@ -64,8 +64,8 @@ class Inspecting(Parts):
         return {name: packed_outputs.unpack(value) for name, value in packed.items()}
 
     def shown_variables(self, run: str) -> dict[str, Any]:
-        """A preview of the same for people, without importing or calling anything: values of classes that are not
-        Python's own are told by the names of these, and what is too large or too deep is left out."""
+        """A preview of the same for users, without importing or calling anything: values of classes that are not
+        Python's own are shown by the names of these, and what is too large or too deep is left out."""
         self._check_open()
         packed = self._reading.variables(self._listing.row(run).id)
         return {name: previews.shown(value) for name, value in packed.items()}
@@ -76,17 +76,17 @@ class Inspecting(Parts):
         return self._reading.left_behind(self._listing.row(run))
 
     def status(self, run: str) -> Status:
-        """How a run stands, by id or name. Raises `NoSuchRun`."""
+        """The status of a run, by id or name. Raises `NoSuchRun`."""
         self._check_open()
         return self._listing.status(self._listing.row(run))
 
     def info(self, run: str) -> RunInfo:
-        """What is known about a run at a glance, by id or name. Raises `NoSuchRun`."""
+        """A summary of a run, by id or name. Raises `NoSuchRun`."""
         self._check_open()
         return self._listing.info(self._listing.row(run))
 
     def find(self, run: str) -> RunInfo:
-        """The run that somebody means who types this: an id, a name, or the beginning of either if only one run begins
+        """The run that a user means by this text: an id, a name, or the beginning of either if only one run begins
         so. Raises `NoSuchRun`, or `AmbiguousRun` if there are several.
 
             resume(find("trip-1").id)
@@ -95,9 +95,9 @@ class Inspecting(Parts):
         return self._listing.find(run)
 
     def list_tasks(self, run: str) -> list[TaskInfo]:
-        """What is known about the tasks of a run, by id or name, in the order of its graph; those of a returned graph
+        """Information about the tasks of a run, by id or name, in the order of its graph; those of a returned graph
         stand behind the task that returned it. The engine that drives the run is asked, also in another process; if
-        that does not answer, or nobody drives it, this is what the journal has (`TaskInfo.live` is then false).
+        that does not answer, or no engine drives it, this is what the journal has (`TaskInfo.live` is then false).
 
             for info in list_tasks("trip-17"):
                 print(info.id, info.state)
@@ -109,8 +109,8 @@ class Inspecting(Parts):
 
     def list_fibers(self, run: str) -> list[FiberInfo]:
         """The fibers of a run that have not ended, by its id or name: the functions that each is in, with file, line,
-        source text and variables, and what it waits for. It is what the journal has, whoever drives the run, and none
-        of the run's code is needed or called.
+        source text and variables, and what it waits for. It is what the journal has, whichever engine drives the run,
+        and none of the run's code is needed or called.
 
             for fiber in list_fibers("order-7"):
                 print(fiber.function, fiber.waits_for, fiber.frames[-1].line)
@@ -121,7 +121,7 @@ class Inspecting(Parts):
         return list_fibers(self._home, self._listing.row(run).id)
 
     def deploy_check(self, module: str) -> list[FiberOutlook]:
-        """What would become of the fibers of runs that have not ended, or have failed, if they went on in the code of
+        """What would happen to the fibers of runs that have not ended, or have failed, if they continued in the code of
         this module, and of those inside it, as this process has imported it or imports it now: for each that has to do
         with it, whether its code is the same, it is pinned, it moves, or is lost, and why. Nothing is changed, and
         apart from the import none of the user's code is called. Raises `InvalidOption` if there is no such module, nor
@@ -136,8 +136,8 @@ class Inspecting(Parts):
         return deploy_check(self._home, self.list_runs(status=going, limit=None), module)
 
     def why(self, run: str, task: str | None = None) -> Why:
-        """What a run waits for, or one task of it: the tasks at which it stands, what each does or waits for (a worker,
-        a save, a delay, a person), and how many others wait behind it. Raises `NoSuchRun` and `NoSuchTask`.
+        """What a run waits for, or one task of it: the tasks that block it, what each does or waits for (a worker, a
+        save, a delay, a user), and how many others wait behind it. Raises `NoSuchRun` and `NoSuchTask`.
 
             for obstacle in why("trip-17").obstacles:
                 print(obstacle.task, obstacle.text)
@@ -148,7 +148,7 @@ class Inspecting(Parts):
         return explain(info, self.list_tasks(info.id), task)
 
     def survey(self, run: str) -> Overview:
-        """How a run gets on, at a glance: for displays that look again and again."""
+        """An overview of the progress of a run, for displays that poll."""
         from onceflow.engine.inspect import overview
         from onceflow.engine.peers import client
 
@@ -165,7 +165,7 @@ class Inspecting(Parts):
         before: str | None = None,
         limit: int | None = 100,
     ) -> list[RunInfo]:
-        """What is known about runs, newest first. `name` is the beginning of a name; `metadata` has members that those
+        """Information about runs, newest first. `name` is the beginning of a name; `metadata` has members that those
         of the runs have, too. With `before`, the id of a run, only older ones are listed: that of the last one leads to
         the next page. `limit=None` lists all.
 
@@ -178,7 +178,7 @@ class Inspecting(Parts):
         )
 
     def changed_code(self, run: str) -> dict[str, str | None]:
-        """The tasks of a run whose code is known to be another one now than when it was recorded, each with the version
+        """The tasks of a run whose code is known to have changed since it was recorded, each with the version
         that it has now, or None if it is gone. Imports the modules of the tasks, as resuming the run would."""
         from onceflow.engine.inspect.code_changes import changed_code  # as above
 
@@ -192,9 +192,9 @@ class Inspecting(Parts):
             return decode_settings(loaded.settings).onceflow
 
     def list_attempts(self, run: str) -> list[AttemptInfo]:
-        """What was measured of the attempts of a run, by id or name, in the order in which they ended: when they
-        started, how long they took, what became of them. Nothing waits for measurements, and a crash may take the last
-        ones. Of a very long run only the last ones are told.
+        """Measurements of the attempts of a run, by id or name, in the order in which they ended: start, duration,
+        outcome. Nothing waits for measurements, and a crash may take the last ones. Of a very long run only the last
+        ones are returned.
 
             for attempt in list_attempts("trip-17"):
                 print(attempt.id, attempt.seconds, attempt.outcome)
@@ -203,13 +203,13 @@ class Inspecting(Parts):
         return self._past.attempts(self._listing.row(run).id)
 
     def estimate(self, run: str) -> Estimate | None:
-        """How many seconds a run that is going on will probably take from now, by id or name: a range, from what its
-        tasks took in earlier runs of the same workflow and in this one, and from what running tasks tell of their
-        progress.
+        """How many seconds a run in progress will probably take from now, by id or name: a range, from what its
+        tasks took in earlier runs of the same workflow and in this one, and from the progress that running tasks
+        report.
 
-        None if nobody drives the run, or something is left of which nothing is known yet. It counts as if the run had
-        the workers of this engine for itself. All its tasks are looked at, so do not ask all the time if they are
-        thousands.
+        None if no engine drives the run, or something is left of which nothing is known yet. It counts as if the run
+        had the workers of this engine for itself. The cost grows with the number of tasks, so do not poll it for
+        thousands of tasks.
 
             if (left := estimate("trip-17")) is not None:
                 print(f"{left.low:.0f} to {left.high:.0f} s, going by {left.samples} samples")
@@ -223,7 +223,7 @@ class Inspecting(Parts):
 
     def statistics(self, workflow: str | None = None) -> Statistics:
         """What the engine of this process has done since it was opened: runs, attempts, journal, blobs, workers. And
-        what each task took in the last runs that ended (of this workflow only, if one is given), whoever drove them.
+        what each task took in the last runs that ended (of this workflow only, if one is given), on any engine.
 
             for found in statistics("trip").tasks:
                 print(found.task, found.finished, found.p50, found.p90)
@@ -244,8 +244,8 @@ class Inspecting(Parts):
         )
 
     def size(self, run: str) -> int:
-        """How many bytes a run takes, by id or name: what it was given and what it has saved, without what database and
-        file system add."""
+        """The size of a run in bytes, by id or name: its arguments and saved outputs, without the overhead of database
+        and file system."""
         self._check_open()
         return self._listing.size(self._listing.row(run).id)
 
@@ -263,10 +263,10 @@ class Inspecting(Parts):
     ) -> Iterator[LogLine]:
         """What the tasks of a run, by id or name, have printed and logged, oldest first, wherever it was or is driven.
 
-        Only what fits: of one task (and of those nested in it), one attempt (`"1.2"`), one stream (`"stdout"`,
-        `"stderr"`, `"log"`), not before `since` (seconds since 1970). With `level` only records of `logging`, from that
-        level on. With `tail` only the last so many of what is there; with `follow=True` it goes on with what comes,
-        until nobody drives the run any more.
+        Filters: one task (and of those nested in it), one attempt (`"1.2"`), one stream (`"stdout"`, `"stderr"`,
+        `"log"`), not before `since` (seconds since 1970). With `level` only records of `logging`, from that level on.
+        With `tail` only the last `tail` lines; with `follow=True` new lines follow, until no engine drives the run any
+        more.
 
             for line in logs("trip-17", level="WARNING"):
                 print(line.task, line.text)
@@ -283,7 +283,7 @@ class Inspecting(Parts):
     def get_output(self, run: str, task: str | None = None) -> Any:
         """The output of a run, or of one of its tasks (by its id in the graph). Does not wait.
 
-        Only what is saved and can never change any more is handed out; raises `NoOutput`, which says why, otherwise.
+        Returns only an output that is saved and final; otherwise raises `NoOutput`, which says why.
         """
         self._check_open()
         row = self._listing.row(run)
@@ -311,7 +311,7 @@ class Inspecting(Parts):
         there: Callable[[Path, str, str], T],
         journal: Callable[[str], T],
     ) -> T:
-        """What whoever drives the run says; what the journal has if nobody does, or does not answer."""
+        """What the engine that drives the run reports; what the journal has if there is none, or it does not answer."""
         from onceflow.engine.peers import client
 
         row = self._listing.row(run)
@@ -335,7 +335,7 @@ class Inspecting(Parts):
         return journal(row.id) if said is None else said
 
     def _note_unheard(self, row: RunRow, problem: client.NotAnswered) -> None:
-        """Logs it once: who looks again and again need not read it each time."""
+        """Logs it once: repeated queries need not report it each time."""
         from onceflow.engine.peers import client
 
         level = logging.WARNING if isinstance(problem, client.Stopped) else logging.INFO
@@ -350,7 +350,7 @@ class Inspecting(Parts):
             logger.log(noted[0], "the engine that drives run %s can be asked again, or another one drives it", run)
 
     def _is_left(self, run: str) -> bool:
-        """Whether nobody drives the run."""
+        """Whether no engine drives the run."""
         self._check_open()
         row = self._home.journal.get_run(run)
         return row is None or self._listing.status(row) in {"interrupted", *AT_REST}

@@ -1,4 +1,4 @@
-"""What has become of the code of a run since it was recorded. Imports the modules of its tasks, as resuming would; what
+"""Changes to the code of a run since it was recorded. Imports the modules of its tasks, as resuming would; what
 is stored by value is not unpickled."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from onceflow.values import versions
 
 
 def changed_code(home: Place, run: str) -> dict[str, str | None]:
-    """Tasks whose code is known to be another one now → its version; None if the code is gone. Of graphs that tasks
+    """Tasks whose code is known to have changed → its version now; None if the code is gone. Of graphs that tasks
     returned, those that are saved."""
     with home.journal.load(run) as loaded:
         graph = graph_storage.decode_structure(loaded.graph)

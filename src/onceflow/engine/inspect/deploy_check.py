@@ -1,4 +1,4 @@
-"""What would become of fibers in the code that is on disk now.
+"""Deploy check: whether parked fibers can continue in the code that is on disk now.
 
 A fiber goes on if the run that it belongs to can be loaded (its tasks are where they were), if everything that its
 variables refer to is there, and if each function that it is in has a place for it (`authoring.fibers.changes`). All of
@@ -27,8 +27,8 @@ from onceflow.errors import BadSnapshot, CodeChanged, InvalidOption
 from onceflow.storage.run_stores import Place
 
 Verdict = Literal["same", "pin", "move", "lost"]
-"""`same`: its code has not changed. `pin`: it finishes in the code in which it began. `move`: it goes on in the new
-code. `lost`: it cannot go on."""
+"""`same`: its code has not changed. `pin`: it finishes in the code in which it began. `move`: it continues in the new
+code. `lost`: it cannot continue."""
 
 _GRAVITY: tuple[Verdict, ...] = ("same", "pin", "move", "lost")
 
@@ -42,9 +42,9 @@ class FiberOutlook(msgspec.Struct, frozen=True):
     fiber: FiberInfo
     verdict: Verdict
     reasons: tuple[str, ...] = ()
-    """Why, for people."""
+    """The reasons, for users."""
     status: Status = "waiting"
-    """Of the run. The fibers of one that has failed go on if somebody resumes it."""
+    """Of the run. The fibers of one that has failed go on if it is resumed."""
 
 
 def deploy_check(home: Place, runs: list[RunInfo], module: str) -> list[FiberOutlook]:
@@ -58,7 +58,7 @@ def deploy_check(home: Place, runs: list[RunInfo], module: str) -> list[FiberOut
 
 
 class _Scope:
-    """The modules that somebody asks about: one, those inside it, and the same under another name. A script that was
+    """The modules that a user asks about: one, those inside it, and the same under another name. A script that was
     started as `python jobs/orders.py` is called `orders`; from outside, the file is `jobs.orders`."""
 
     def __init__(self, module: str) -> None:

@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 
 class EngineInfo(msgspec.Struct, frozen=True):
-    """What is known about an engine."""
+    """Information about an engine."""
 
     id: str
     alive: bool
-    """False if it ended without a word; whoever goes on with its runs makes an end of it."""
+    """False if it ended without saying so; the engine that continues its runs records its end."""
     runs: int
     """That it drives; or drove, if it is dead."""
     capacity: int | None
-    """How many runs it takes that nobody else drives (`onceflow serve`); None if it takes none."""
+    """How many runs without a driver it takes (`onceflow serve`); None if it takes none."""
     host: str
     pid: int
     home: str

@@ -1,7 +1,7 @@
-"""The fibers of a run: where each stands, and what it waits for.
+"""The fibers of a run: where each is paused, and what it waits for.
 
-Where a fiber waits is saved before anything that it waits for takes effect, so the journal knows, whoever drives the
-run; and it is read without the run's code. What the journal does not know is how far a fiber has come since.
+Where a fiber waits is saved before anything that it waits for takes effect, so the journal knows, whichever engine
+drives the run; and it is read without the run's code. What the journal does not know is how far a fiber has come since.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from onceflow.values.inert import Reader
 
 FiberState = Literal["new", "waiting", "ready"]
 """`new`: it has not come to its first await. `waiting`: for what it awaits. `ready`: what it waited for is there, and
-it goes on, or does so when somebody drives the run."""
+it goes on, or does so when an engine drives the run."""
 
 
 class FiberFrame(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ class FiberInfo(msgspec.Struct, frozen=True):
     """`module:name`."""
     state: FiberState
     waits_for: str = ""
-    """What it awaits, for people."""
+    """What the fiber awaits, for users."""
     tasks: tuple[str, ...] = ()
     """Ids of the tasks that it waits for."""
     until: float | None = None
@@ -82,7 +82,7 @@ class _Frame(msgspec.Struct, frozen=True):
 
 
 class _Header(msgspec.Struct, frozen=True):
-    """What a snapshot tells of itself."""
+    """What a snapshot records about itself."""
 
     frames: Annotated[list[_Frame], msgspec.Meta(min_length=1)]
     op: str
@@ -96,7 +96,7 @@ class Standing(msgspec.Struct, frozen=True):
 
 
 def list_fibers(home: Place, run: str) -> list[FiberInfo]:
-    """Those that have not ended; of a run that failed or was cancelled, those that go on if somebody resumes it. Those
+    """The fibers that have not ended; of a run that failed or was cancelled, those that go on if it is resumed. Those
     that started others come first."""
     return [standing.info for standing in standing_in(home, run, stored_graphs.load_graph)[1]]
 

@@ -1,4 +1,4 @@
-"""What the journal has of a run that is not driven here. Nothing is changed, and the run's code is neither needed nor
+"""The state in the journal of a run that is not driven here. Read-only; the run's code is neither needed nor
 imported."""
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class LeftBehind(NamedTuple):
 
     @property
     def notes(self) -> list[str]:
-        """The same for people, with the reasons."""
+        """The same for users, with the reasons."""
         return [
             *[f"{task} was not undone: something irrevocable that has begun stands on it" for task in self.kept],
             *[f"{task} may or may not have happened: it had begun and did not finish" for task in self.uncertain],
@@ -54,7 +54,7 @@ class Reading:
         self._home = home
 
     def ending(self, row: RunRow) -> Ending:
-        """How a run came out that nobody drives any more."""
+        """The outcome of a run that is no longer driven."""
         if row.status == "succeeded":
             return self.output(row.id, None)
         state, past, _ = self._load(row.id)
@@ -168,7 +168,7 @@ def _why_not_saved(row: RunRow, checkpoint: bool) -> str:
 
 
 def wake(state: Run, past: History) -> None:
-    """Let core say how everything stands. What it wants to do about it is ignored: the run is not really resumed."""
+    """Let core compute all states. Its commands are ignored: the run is not really resumed."""
     state.begin()
     if past.parked is not None:
         state.handle(events.RetryUndo(past.parked))
@@ -186,7 +186,7 @@ def _stands(state: Run, past: History, node: str) -> bool:
 
 
 def _after_the_end(info: TaskInfo, past: History) -> TaskInfo:
-    """What became of a task in a run that has ended."""
+    """The outcome of a task in a run that has ended."""
     done = info.state == "done" or past.finished == "succeeded"
     state: TaskState = "failed" if info.id in past.failed else "done" if done else "waiting"
     return msgspec.structs.replace(

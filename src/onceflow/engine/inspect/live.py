@@ -1,4 +1,4 @@
-"""What can be said of the runs that are driven here. Asked in the engine's thread, by this engine or another one."""
+"""The state of runs that are driven here. Read in the engine's thread, by this engine or another one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LiveRuns:
         return task_info.describe(driver.run, tasks, driver.raised_last, driver.annotations, insight)
 
     def survey(self, run: str) -> Overview | None:
-        """How a run gets on; None if it is not driven here."""
+        """The progress of a run; None if it is not driven here."""
         insight = self._hub.look_into(run)
         if insight is None:
             return None

@@ -1,4 +1,4 @@
-"""What measurements tell: of the attempts of a run, of the tasks of earlier runs, and of how long a run will go on."""
+"""What measurements show: the attempts of a run, the tasks of earlier runs, and how long a run will go on."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class AttemptInfo(msgspec.Struct, frozen=True):
     undo: bool
     """Whether it took the task back."""
     started: float | None
-    """Seconds since 1970; None if nobody knows, because its worker died or it was stopped."""
+    """Seconds since 1970; None if unknown, because its worker died or it was stopped."""
     seconds: float | None
     worker: int | None
     """A process id."""
@@ -55,7 +55,7 @@ class Past:
         return tasks.statistics(self._reader.read(workflow, sorted(ENDED)))
 
     def estimate(self, row: RunRow, infos: Sequence[TaskInfo]) -> Estimate | None:
-        """For a run that is going on, and its tasks as they stand."""
+        """For a run in progress, from the current states of its tasks."""
         now = self._now()
         present = history.summary(history.attempts(self._home.journal, row.id))
         known = self._reader.read(row.workflow).before(present)

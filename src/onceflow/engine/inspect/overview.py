@@ -1,5 +1,5 @@
-"""How a run gets on, at a glance: numbers, what runs, and some of what does not. For displays that look again and
-again at graphs of any size: what is costly is counted anew only when something has changed.
+"""Overview of a run's progress: counts, running tasks, and some of the waiting ones. For displays that poll graphs of
+any size: costly counts are repeated only when something has changed.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ MOST_WAITED_FOR = 10
 """Tasks that are listed in `TaskInfo.waits_for`."""
 
 TROUBLED: tuple[TaskState, ...] = ("failed", "retrying", "undoing")
-"""States that somebody should know of. They come first."""
+"""States that need a user's attention. They come first."""
 
 
 MOST_LOOPS = 12
-"""Loops that are told of."""
+"""Loops that are reported."""
 
 
 class Loop(msgspec.Struct, frozen=True):
-    """A loop that goes on."""
+    """A loop in progress."""
 
     id: str
     done: int
@@ -50,7 +50,7 @@ class Overview(msgspec.Struct, frozen=True):
     counts: dict[TaskState, int]
     """How many tasks are in each state."""
     running: list[TaskInfo]
-    """Those that run, the longest first. Not all if there are very many."""
+    """Running tasks, the longest first. Not all if there are very many."""
     others: list[TaskInfo]
     """Some that do not run and are not done: those in trouble, then those that could run, then those that wait."""
     finished: int = 0

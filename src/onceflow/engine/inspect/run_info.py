@@ -1,4 +1,4 @@
-"""Runs at a glance: which one is meant, how it stands, which ones there are, and what they take."""
+"""Summaries of runs: finding a run, listing runs, their status and disk usage."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_CANDIDATES = 5
 
 
 class RunInfo(msgspec.Struct, frozen=True):
-    """What is known about a run at a glance."""
+    """A summary of a run."""
 
     id: str
     name: str | None

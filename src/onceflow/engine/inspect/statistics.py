@@ -1,4 +1,4 @@
-"""What an engine has done since it was opened, by each of its parts, and what tasks took in earlier runs."""
+"""Statistics of an engine since it was opened, by part, and durations of tasks in earlier runs."""
 
 from __future__ import annotations
 
@@ -36,4 +36,4 @@ class Statistics(msgspec.Struct, frozen=True):
     pool: PoolStatistics | None
     """None before the first worker was needed."""
     tasks: list[TaskStatistics]
-    """From the measurements of the last runs that ended, whoever drove them. Those that took most time first."""
+    """From the measurements of the last runs that ended, on any engine. Those that took most time first."""

@@ -1,4 +1,4 @@
-"""What can be said of the tasks of a run, for people."""
+"""Information about the tasks of a run, for users."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ class TaskInfo(msgspec.Struct, frozen=True):
     failures: int = 0
     """How often it has raised since it last succeeded."""
     error: str | None = None
-    """What it raised last, in one line; None once it is done."""
+    """The exception that it raised last, in one line; None once it is done."""
     waits_for: tuple[str, ...] = ()
     """Ids of the tasks whose outputs are missing."""
     metadata: dict[str, Any] = {}
-    """What the option `metadata` says, and what the attempt whose output this is told with `current().annotate`."""
+    """What the option `metadata` says, and what the attempt whose output this is set with `current().annotate`."""
     version: str = ""
     """Of its function's code, when the run was created or a task returned the graph; empty for what has no code."""
     started: float | None = None
     """When the running attempt began, in seconds since 1970."""
     progress: Progress | None = None
-    """How far the running attempt is, if it tells."""
+    """How far the running attempt is, if it reports that."""
     reason: str = ""
-    """Why it does not run, for people."""
+    """Why the task does not run, for users."""
     live: bool = False
     """Whether the engine that drives the run says so. If not, it is what the journal has, which does not know what runs
     just now."""
@@ -84,7 +84,7 @@ def describe(
     annotations: Mapping[str, str],
     insight: Insight | None,
 ) -> list[TaskInfo]:
-    """`raised` has for each task what it raised last (`values.failures`), `annotations` what it told about itself.
+    """`raised` has for each task what it raised last (`values.failures`), `annotations` what it reported about itself.
     `insight` is None for a run that is not driven here."""
     infos = []
     for id, node in tasks:

@@ -1,4 +1,4 @@
-"""Why a task does not run, in a few words for people.
+"""Why a task does not run, as a short text for users.
 
 The law (design 2.3) is decided in `core`; here it is only read. A task that has all it reads and may not start for
 the sake of exactly-once waits for one thing at a time, and that one is named: the row at the end of the chain of rows

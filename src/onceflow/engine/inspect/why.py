@@ -1,4 +1,4 @@
-"""Why a run is not done: the tasks at which it stands, and how many others wait behind each of them.
+"""Why a run is not done: the tasks that block it, and how many others wait behind each of them.
 
 A task that waits for the outputs of others is no answer: what those wait for is. So the answer is made of the tasks
 that wait for no other task's output, each with what it does or waits for instead: a worker, a save, a delay, a person.
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 class Obstacle(msgspec.Struct, frozen=True):
-    """A task at which a run stands."""
+    """A task that blocks a run."""
 
     task: str
     state: TaskState
     text: str
-    """What it does, or waits for, for people."""
+    """What the task does, or waits for, for users."""
     behind: int
     """How many other tasks cannot go on before it has."""
 
@@ -39,7 +39,7 @@ class Why(msgspec.Struct, frozen=True):
     run: str
     status: Status
     text: str
-    """What the run as a whole waits for, for people."""
+    """What the run as a whole waits for, for users."""
     obstacles: list[Obstacle]
     """The one that most tasks wait for comes first."""
 

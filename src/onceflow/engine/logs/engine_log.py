@@ -1,12 +1,12 @@
-"""The log of an engine: one line for each thing that happened, for people who want to know what it did and when.
+"""The log of an engine: one line for each thing that happened, for users who want to know what it did and when.
 
 Events are collected and written at the end of a turn of the loop, together and never synced; what comes within some
 hundredths of a second after a write waits for the next one. There may be many thousands a second, so an attempt that
-ends soon has one line, which tells when it ended and how long it took; only one that goes on gets a line for its start
-as well. An engine that does nothing leaves nothing. The logs of the last engines are kept; whoever begins a log removes
-those that are too many.
+ends soon has one line, which says when it ended and how long it took; only one that goes on gets a line for its start
+as well. An engine that does nothing leaves nothing. The logs of the last engines are kept; an engine that begins a log
+removes surplus ones.
 
-What is here is told elsewhere too: the truth about a run is in the journal.
+Nothing is recorded only here: the truth about a run is in the journal.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class EngineEvent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Its id."""
     task: str = ""
     attempt: int = 0
-    """As core counts them; `attempt_name` tells it to people, which would take too long here."""
+    """As core counts them; `attempt_name` formats it for users, which would take too long here."""
     worker: int = 0
     """Its process id."""
     seconds: float | None = None
@@ -103,11 +103,11 @@ class Recording:
             self.new.append(EngineEvent(time.time(), event, run, task, attempt, worker, seconds, detail))
 
     def tell_start(self, run: str, work: Work, at: float) -> None:
-        """An attempt, or the undo of one, goes on for some time."""
+        """Log the start of an attempt or undo that runs for some time."""
         self.new.append(EngineEvent(at, "undoing" if work.undo else "started", run, work.node, work.attempt))
 
     def tell_end(self, run: str, work: Work, report: Report) -> None:
-        """What became of it."""
+        """Log the outcome."""
         if type(report) is Finished:
             event, seconds = "undone" if work.undo else "finished", report.ended - report.started
             self.new.append(EngineEvent(report.ended, event, run, work.node, work.attempt, report.worker, seconds))

@@ -1,4 +1,4 @@
-"""What tasks printed and logged, as it is stored and read again.
+"""Lines that tasks printed and logged: how they are stored and read.
 
 A record of a run's log is a `LogLine` whose text may be several lines that were printed in one go; it is split when it
 is read. Reading needs no engine but the one that is asked: the files are there for every process, while they grow.
@@ -73,7 +73,7 @@ class Wanted(msgspec.Struct, frozen=True):
 def wanted(
     task: str | None, attempt: str | None, stream: LogStream | None, level: Level | None, since: float | None
 ) -> Wanted:
-    """What somebody asks for. Raises `InvalidOption`."""
+    """The selection that a caller asks for. Raises `InvalidOption`."""
     if stream is not None and stream not in get_args(LogStream):
         problem = f"it is one of {', '.join(get_args(LogStream))}, not {stream!r}"
         raise InvalidOption("stream", problem, kind="setting")
@@ -100,7 +100,7 @@ def level_number(level: object) -> int:
 
 
 def read(reader: Reader, wanted: Wanted) -> Iterator[LogLine]:
-    """What is there and has not been read yet."""
+    """The lines that have not been read yet."""
     for record in reader.records(LogLine):
         if reader.dropped:
             told = LogLine(record.time, "", "", "missed", f"{_size(reader.dropped)} of older output were dropped")
@@ -124,7 +124,7 @@ def select(reader: Reader, wanted: Wanted, tail: int | None, is_over: Callable[[
 
 
 def follow(reader: Reader, wanted: Wanted, is_over: Callable[[], bool]) -> Iterator[LogLine]:
-    """What is there and what comes, until `is_over` says that nothing will."""
+    """Existing and new lines, until `is_over` says that no more will come."""
     from onceflow.engine.polling import looks  # settings need this module, and few programs follow a log
 
     over = False

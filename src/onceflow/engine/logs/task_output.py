@@ -1,11 +1,11 @@
-"""What jobs print and log, on its way into the logs of their runs and on the terminal.
+"""Output of jobs (prints and logs), on its way into the logs of their runs and to the terminal.
 
-It comes in pieces. Lines are put together here, so that whoever looks sees complete ones; a rest is kept until the line
+It comes in pieces. Lines are put together here, so that readers see complete ones; a rest is kept until the line
 is complete, the job ends, or it is too long. In each turn of the loop everything new is stored, with one write for each
-run, and then shown: so what a task printed is there before anybody learns that the task has ended.
+run, and then shown: so what a task printed is there before the end of the task is visible.
 
-To store it must never harm a run. If it cannot be done, that is told once, and counted; when it can be done again, the
-log says what is missing in it.
+To store it must never harm a run. If it cannot be done, that is reported once, and counted; when it can be done again,
+the log says what is missing in it.
 
 Everything here happens in the loop's thread.
 """
@@ -37,8 +37,8 @@ class Statistics(msgspec.Struct, frozen=True):
 
 
 class Printing:
-    """`title` gives the name of a run if it has to be told, because it is not the only one. `unowned` gets what belongs
-    to no job."""
+    """`title` gives the name of a run if it has to be shown, because it is not the only one. `unowned` gets what
+    belongs to no job."""
 
     def __init__(
         self,

@@ -59,7 +59,7 @@ def form(line: LogLine, *, before: str | None = None, coloured: bool = False) ->
         prefix += " | "
     text = line.text
     if line.stream == "log":
-        own = line.logger == f"onceflow.task.{line.task}"  # that of `current()`, of which the prefix tells as much
+        own = line.logger == f"onceflow.task.{line.task}"  # that of `current()`, for which the prefix says as much
         text = f"{_level(line.level, coloured=coloured)} {'' if own else f'{line.logger}: '}{text}"
     if "\r" in text:
         text = "\n".join([_after_returns(part) for part in text.split("\n")])
@@ -112,7 +112,7 @@ def _end() -> None:
 
 
 def _renew() -> None:
-    """In a forked child: whoever was writing is not there."""
+    """In a forked child: the thread that was writing is not there."""
     global _writing
     _writing = threading.Lock()
 

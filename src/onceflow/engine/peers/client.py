@@ -1,4 +1,4 @@
-"""Asking another engine, in another process, about the runs that it drives (`peers`)."""
+"""Requests to another engine, in another process, about the runs that it drives (`peers`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to a run that another engine drives, for somebody who waits for it here."""
+"""Following a run that another engine drives, for callers that wait for it here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REMAINDER = 1.0
 
 
 class Following:
-    """Passes events on to whoever listens to a completion. Used by one thread."""
+    """Passes events on to the listeners of a completion. Used by one thread."""
 
     def __init__(self, home: Place, completion: Completion) -> None:
         self._home = home
@@ -24,7 +24,7 @@ class Following:
         """The engine that was asked last."""
 
     def begin(self, row: RunRow) -> None:
-        """Listen to whoever drives the run, if somebody wants to know and that has not happened yet."""
+        """Follow the engine that drives the run, if a listener wants its events and that has not happened yet."""
         if row.owner is None or row.owner == self._asked or not self._completion.feeds:
             return
         self.close()
@@ -32,7 +32,7 @@ class Following:
         try:
             self._events = client.Events(self._home.path, row.owner, row.id)
         except client.Elsewhere:
-            self._asked = None  # it has ended, or somebody else drives it now
+            self._asked = None  # it has ended, or another engine drives it now
         except client.NotAnswered as problem:
             self._completion.tell("unheard", detail=str(problem))
 
@@ -48,7 +48,7 @@ class Following:
                 return
 
     def finish(self) -> None:
-        """The run has ended: what is left to tell is on its way."""
+        """The run has ended: the last events are on their way."""
         if self._events is not None:
             deadline = time.monotonic() + REMAINDER
             while self._pass_on(deadline - time.monotonic()) and time.monotonic() < deadline:

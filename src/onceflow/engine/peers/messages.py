@@ -1,8 +1,8 @@
-"""What engines say to each other about the runs that they drive.
+"""Messages between engines about the runs that they drive.
 
 A message is its length (four bytes, the highest first) and a msgpack map with the version of this language and a body.
-A connection carries one request and what answers it: one message, or for `Follow` any number, until the run ends. Who
-does not speak the version that is asked for says so, and whoever asked does without the answer.
+A connection carries one request and what answers it: one message, or for `Follow` any number, until the run ends. An
+engine that does not speak the requested version says so, and the asking engine does without the answer.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class Describe(msgspec.Struct, tag="describe", frozen=True):
-    """How do the tasks of this run stand? Answered by `Described`."""
+    """Asks for the states of the tasks of this run. Answered by `Described`."""
 
     run: str
 

@@ -1,9 +1,8 @@
 """Answers to other engines that ask about runs which are driven here (`peers`). Part of the engine's loop.
 
-Nobody who asks can hold the loop up: sockets do not block, what is said too slowly or at too great length ends the
-connection, there is a limit for how many there may be, and all answers together get only a part of the loop's time:
-after each one, the next has to wait four times as long as it took. Events for somebody who does not read them are
-counted and not kept.
+No peer can hold the loop up: sockets do not block, what is said too slowly or at too great length ends the connection,
+there is a limit for how many there may be, and all answers together get only a part of the loop's time: after each one,
+the next has to wait four times as long as it took. Events for a peer that does not read them are counted and not kept.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ REST = 4
 """Times the duration of an answer that pass before the next one is made."""
 
 MOST_KEPT = 1024 * 1024
-"""Bytes of events that are kept for somebody who follows a run and does not read."""
+"""Bytes of events that are kept for a peer that follows a run and does not read."""
 
 TROUBLE = 1.0
 """Seconds until connections are accepted again, if that has failed: there are no descriptors left, say."""
@@ -45,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 
 class Source(Protocol):
-    """Who knows the answers. Asked in the loop's thread."""
+    """The source of the answers. Asked in the loop's thread."""
 
     def describe(self, run: str) -> list[TaskInfo] | None:
         """None if the run is not driven here."""
@@ -53,7 +52,7 @@ class Source(Protocol):
     def survey(self, run: str) -> Overview | None: ...
 
     def add_listener(self, run: str, listener: Listening, ended: Callable[[], None]) -> bool:
-        """Tell it of events, and call `ended` at the end. Whether the run is driven here."""
+        """Notify it of events, and call `ended` at the end. Returns whether the run is driven here."""
 
     def remove_listener(self, run: str, listener: Listening) -> None: ...
 
@@ -127,7 +126,7 @@ class Answering:
             case messages.Follow(run):
                 if self._source.add_listener(run, connection, connection.end):
                     connection.follows = run
-                    connection.send(messages.Told([]))  # so that whoever asked knows that nothing is missed from now on
+                    connection.send(messages.Told([]))  # so the asking engine knows that nothing is missed now
                 else:
                     connection.answer(messages.Refused("elsewhere"))
             case _:
@@ -179,7 +178,7 @@ class _Connection:
         self._ending = False
         """It is closed as soon as all has been sent."""
         self._writes = False
-        """Whether the loop tells when it can be written to."""
+        """Whether the loop reports when it can be written to."""
         answering.selector.register(connection, selectors.EVENT_READ, self._ready)
         forks.watch(self)
 
@@ -232,7 +231,7 @@ class _Connection:
             return
         except OSError:
             received = b""
-        if not received or self._asked:  # nobody is there any more, or says more than there is to say
+        if not received or self._asked:  # the peer is gone, or sends more than the protocol allows
             self.close()
             return
         self._received += received

@@ -2,9 +2,9 @@
 
 - `limits`: what a queue allows
 - `decision`: which runs and tasks have a place, as the journal has it, and which come next
-- `order`: what waits here, and in which order
+- `order`: the waiters of one engine, in order
 - `gate`: the queues as one engine sees them
 - `tickets`: the places of this engine's tasks and runs
 - `pending`: runs that were submitted and that no engine has taken
-- `management`: looking at queues and changing them
+- `management`: inspecting and changing queues
 """

@@ -1,16 +1,17 @@
-"""Who has a place in a queue, as the journal has it, and who may have the next one.
+"""Which waiters hold a place in a queue, according to the journal, and which get the next one.
 
 All engines that share a journal see one `State` of each queue: for each engine the places that it holds, and the first
 of those that wait there. It changes from version to version (`storage.journal`): an engine reads it, decides, and
-writes what follows; if somebody else was quicker it is refused, and decides again. So what is decided here is a pure
+writes what follows; if another engine was quicker it is refused, and decides again. So what is decided here is a pure
 function of the state, of what waits, and of the time.
 
 A place belongs to an engine. If that is dead, together with all its workers, its places are free. Rates are buckets of
 tokens: each place that is taken costs one, and they come back as time goes by, as many as the rate says.
 
-**Whose turn it is.** A higher priority goes first, wherever it waits; among equals who has waited longest. An engine
-that finds somebody elsewhere who is before its own leaves a free place to that one (`offered`), and rings. Who does not
-come for a while (`PATIENCE`) may not be able to, because of limits for keys or hosts: then others go.
+**Whose turn it is.** A higher priority goes first, wherever it waits; among equals the one that has waited longest. An
+engine that finds a waiter of another engine before its own leaves a free place to that one (`offered`), and rings. A
+waiter that does not take it for a while (`PATIENCE`) may not be able to, because of limits for keys or hosts: then
+others go.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from onceflow.engine.queues.limits import Limits
 from onceflow.engine.queues.order import Rank, Waiting, Wish
 
 PATIENCE = 0.5
-"""Seconds for which a free place is left to somebody elsewhere who is before others."""
+"""Seconds for which a free place is left to a waiter of another engine that is before others."""
 
 
 class Slot(msgspec.Struct, frozen=True, array_like=True):
@@ -62,7 +63,7 @@ class State(msgspec.Struct, frozen=True):
     shares: Mapping[str, Share] = {}
     """Engine → what it has."""
     tokens: float | None = None
-    """None if nobody has asked since there is a rate."""
+    """None if there was no request since there is a rate."""
     at: float = 0.0
     """When there were so many tokens."""
     offered: Offer | None = None
@@ -74,7 +75,7 @@ class Decision(msgspec.Struct, frozen=True):
     again: float | None = None
     """When to look again, in seconds from now, if nothing happens."""
     blocked: str = ""
-    """Why the first of those that wait has to, for people."""
+    """Why the first waiter has to wait, for users."""
     ring: frozenset[str] = frozenset()
     """Engines for which there may be something now."""
 
@@ -82,8 +83,8 @@ class Decision(msgspec.Struct, frozen=True):
 def decide(
     limits: Limits, before: State, me: str, host: str, held: Collection[Slot], waiting: Waiting, now: float
 ) -> Decision:
-    """What becomes of a queue in which this engine holds these places, and in which those wait. Who is admitted is
-    taken out of `order`."""
+    """The next state of a queue in which this engine holds these places, and in which those wait. Admitted waiters are
+    removed from `order`."""
     others = {engine: share for engine, share in before.shares.items() if engine != me}
     room = _Room(limits, before, others, host, held, now)
     admitted: list[Wish] = []

@@ -1,8 +1,8 @@
-"""The queues as one engine sees them: who waits here, who has a place, and what the journal knows of that.
+"""The queues as one engine sees them: which waiters it has, which hold a place, and what the journal knows of that.
 
-A place counts when the journal has it, and only then whoever asked is told. At most one write of a queue is under way:
+A place counts when the journal has it, and only then the waiter is admitted. At most one write of a queue is under way:
 what happens meanwhile is part of the next one. If another engine has written before, its state is read and everything
-is decided again (`decision`). A queue without limits costs nothing: who asks is admitted on the spot.
+is decided again (`decision`). A queue without limits costs nothing: every request is admitted at once.
 
 Belongs to the loop's thread. Answers come from `turn`, never from the calls.
 """
@@ -30,10 +30,11 @@ if TYPE_CHECKING:
     from onceflow.storage.run_stores import Place
 
 RECENT = 1.0
-"""Seconds for which the limits of a queue that has none are taken to be the same, unless somebody rings."""
+"""Seconds for which the limits of a queue that has none are taken to be the same, unless another engine rings."""
 
 LOOK = 0.5
-"""Seconds between two looks at whether engines that have places in a queue still live, while somebody waits for it."""
+"""Seconds between two looks at whether engines that have places in a queue still live, while there are waiters for
+it."""
 
 Told = Callable[[int], None]
 """Is called with the number of a wish that came true. From then on it holds a place."""
@@ -42,8 +43,8 @@ logger = logging.getLogger(__name__)
 
 
 class Gate:
-    """`is_gone` says whether an engine is dead, together with all its workers; `failed` is told when a queue cannot be
-    written, with those who wait for it."""
+    """`is_gone` says whether an engine is dead, together with all its workers; `failed` is called when a queue cannot
+    be written, with its waiters."""
 
     def __init__(
         self,
@@ -63,9 +64,9 @@ class Gate:
         self._numbers = itertools.count(1)
         self._queues: dict[str, _Queue] = {}
         self._wishes: dict[int, tuple[Wish, Told]] = {}
-        """Those who wait, by their numbers."""
+        """Waiters, by their numbers."""
         self._places: dict[int, Wish] = {}
-        """Those who have a place."""
+        """Holders of a place."""
         self.eager: dict[_Queue, None] = {}
         """Queues to look at."""
         self.answers: deque[tuple[_Queue, Outcome]] = deque()
@@ -100,7 +101,7 @@ class Gate:
         self.eager[queue] = None
 
     def look(self) -> None:
-        """Somebody rang: limits may have changed, places may be free."""
+        """Another engine rang: limits may have changed, places may be free."""
         for queue in self._queues.values():
             if queue.waiting or queue.held:
                 queue.stale = True
@@ -118,7 +119,7 @@ class Gate:
                 queue.look()
 
     def find(self, number: int) -> tuple[Wish, str, list[Wish]] | None:
-        """A wish, why it waits, and who is before it."""
+        """A request, why it waits, and how many are before it."""
         found = self._wishes.get(number)
         if found is None:
             return None
@@ -128,7 +129,7 @@ class Gate:
         return wish, queue.blocked, before
 
     def holders(self, queue: str) -> list[Slot]:
-        """Who has a place, as far as is known here."""
+        """The holders of places, as far as is known here."""
         found = self._find(queue)
         others = [share for engine, share in found.state.shares.items() if engine != self.home.engine]
         return [*found.held.values(), *[slot for share in others for slot in share.slots]]
@@ -178,9 +179,9 @@ class _Queue:
         self.id = id
         self.waiting = Waiting()
         self.held: dict[int, Slot] = {}
-        """The places of this engine that whoever asked for them knows of."""
+        """The places of this engine that their requesters know of."""
         self.blocked = ""
-        """Why the first who waits has to."""
+        """Why the first waiter has to wait."""
         self.state = State()
         self.stale = True
         """Whether the journal may have something else."""
@@ -190,12 +191,12 @@ class _Queue:
         self._version = 0
         self._writing: Decision | None = None
         self._changed = False
-        """Whether somebody wanted to look while something was being written."""
+        """Whether a look was requested while something was being written."""
         self._looks_at: float | None = None
         """When it is looked at again by itself."""
 
     def look(self) -> None:
-        """Let in whoever may be let in."""
+        """Admit the waiters that may be admitted."""
         if self._writing is not None:
             self._changed = True
             return
@@ -252,7 +253,7 @@ class _Queue:
             self._version = row.version
 
     def _without_the_dead(self) -> State:
-        """Places of engines that are gone are free. That is looked at only if somebody has to wait."""
+        """Places of engines that are gone are free. That is checked only if a waiter has to wait."""
         me, shares = self._gate.home.engine, self.state.shares
         if not self.waiting or shares.keys() <= {me}:
             return self.state

@@ -1,4 +1,4 @@
-"""What a queue allows: how many at the same time, and how many in a stretch of time."""
+"""Limits of a queue: how many at the same time (concurrency), and how many in a period (rate)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _RATE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*/\s*(\d+(?:\.\d+)?)?\s*([smhd])\s*")
 
 
 class Rate(msgspec.Struct, frozen=True, array_like=True):
-    """So many in so many seconds."""
+    """A rate limit: a number per period in seconds."""
 
     count: float
     seconds: float
     text: str
-    """As somebody wrote it."""
+    """As a user wrote it."""
 
     @property
     def burst(self) -> float:
@@ -50,7 +50,7 @@ class Limits(msgspec.Struct, frozen=True):
 
     @property
     def unlimited(self) -> bool:
-        """Whether nobody ever has to wait."""
+        """Whether no request ever has to wait."""
         limits = (self.concurrency, self.per_key, self.per_host, self.rate)
         return not self.paused and all(limit is None for limit in limits)
 

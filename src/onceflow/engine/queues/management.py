@@ -1,7 +1,7 @@
-"""Looking at queues, and changing them: what users and the command call, from any thread.
+"""Inspecting and changing queues: called by users and the CLI, from any thread.
 
 What a program declares (`queue`) is remembered beside what holds. Declaring the same again changes nothing: so a
-program may declare its queues whenever it starts, and what somebody has changed meanwhile (`set_queue`) stays.
+program may declare its queues whenever it starts, and what a user has changed meanwhile (`set_queue`) stays.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class QueuePlace(msgspec.Struct, frozen=True):
 
 
 class QueueInfo(msgspec.Struct, frozen=True):
-    """What is known about a queue."""
+    """Information about a queue."""
 
     name: str
     concurrency: int | None
@@ -76,7 +76,7 @@ class Queueing:
         raise AssertionError("an engine says where")
 
     def _queues_changed(self) -> None:
-        """Those who drive runs are to look."""
+        """Notify the engines that drive runs."""
 
     def queue(self, name: str, **limits: Unpack[QueueLimits]) -> QueueInfo:
         """Declares a queue: which tasks (`@task(queue="gpu")`) and runs (`run(node, queue="reports")`) may go on at the
@@ -106,7 +106,7 @@ class Queueing:
 
     def set_queue(self, name: str, **limits: Unpack[QueueLimits]) -> QueueInfo:
         """Changes limits of a queue while everything goes on, wherever; those that are not given stay, and None takes
-        one away. Nobody who has a place is stopped.
+        one away. Holders of a place are not stopped.
 
             set_queue("gpu", concurrency=4)
         """
@@ -114,7 +114,7 @@ class Queueing:
         return self._change_queue(name, lambda before: _with(before, **changes), new=True)
 
     def pause_queue(self, name: str) -> QueueInfo:
-        """Lets nobody into a queue until `resume_queue`. Who has a place keeps it."""
+        """Admits nothing to a queue until `resume_queue`. Holders of a place keep it."""
         return self._change_queue(name, lambda before: _with(before, paused=True), new=True)
 
     def resume_queue(self, name: str) -> QueueInfo:
@@ -122,11 +122,11 @@ class Queueing:
         return self._change_queue(name, lambda before: _with(before, paused=False))
 
     def get_queue(self, name: str) -> QueueInfo:
-        """What is known about a queue: its limits, who has a place, and how many wait. Raises `NoSuchQueue`."""
+        """Information about a queue: its limits, the holders of places, and how many wait. Raises `NoSuchQueue`."""
         return self._info(self._queue_row(name))
 
     def list_queues(self) -> list[QueueInfo]:
-        """What is known about all queues, by name.
+        """Information about all queues, by name.
 
         for found in list_queues():
             print(found.name, len(found.places), found.waiting)
@@ -179,7 +179,7 @@ class Queueing:
         )
 
     def _write_queue(self, request: OfStanding) -> bool:
-        """Whether nobody else was quicker."""
+        """Whether no other engine was quicker."""
         outcome = commit(self._queue_place().journal, [request])
         if isinstance(outcome.refusal, Failed):
             raise outcome.refusal.error
@@ -194,7 +194,7 @@ def defined(row: StandingRow) -> Defined:
 
 def shares_of(row: StandingRow, home: Place) -> dict[str, Share]:
     """What engines have of a queue. One that is gone has nothing, although its places are taken from the journal only
-    when somebody needs them."""
+    when they are needed."""
     from onceflow.engine import proof_of_death  # this module is imported with the engine's class
 
     shares = msgspec.msgpack.decode(row.state, type=State).shares

@@ -1,4 +1,4 @@
-"""Who waits for a place in a queue, and in which order: by priority, then by turns of runs, then as they came."""
+"""The waiters for a place in a queue, in order: by priority, then by turns of runs, then as they came."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 Rank = tuple[int, float]
-"""Who goes before whom: the lower one. Minus the priority, and since when it waits."""
+"""Sort key; the lower one goes first. Minus the priority, and since when it waits."""
 
 
 class Wish(msgspec.Struct, frozen=True, gc=False):
-    """Somebody who waits."""
+    """A waiter."""
 
     number: int
     queue: str
@@ -28,7 +28,7 @@ class Wish(msgspec.Struct, frozen=True, gc=False):
 
 
 class Waiting:
-    """Those who wait for one queue in one engine."""
+    """The waiters for one queue in one engine."""
 
     def __init__(self) -> None:
         self._levels: dict[int, dict[tuple[str, str], dict[int, Wish]]] = {}
@@ -71,7 +71,7 @@ class Waiting:
             del self._levels[wish.priority]
 
     def put_back(self, wish: Wish) -> None:
-        """It was taken, in vain: it comes before all others of its priority."""
+        """It was taken without being admitted: it comes before all others of its priority."""
         level = self._levels.get(wish.priority, {})
         group = level.pop((wish.run, wish.key), {})
         self._levels[wish.priority] = {(wish.run, wish.key): {wish.number: wish, **group}, **level}

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 AT_ONCE = 500
 
 FEW_ENTRIES = 1000
-"""Who begins with more than that was not submitted."""
+"""A run that begins with more than that was not submitted."""
 
 
 def count_submitted(home: Place, queue: str, most: int) -> int:
-    """How many there are. Nobody wants to know more than that there are so many."""
+    """How many there are. Counting stops there."""
     waiting = [row.id for row in home.journal.owned(None, ["pending"], MOST_RUNS)]
     count = 0
     for start in range(0, len(waiting), AT_ONCE):

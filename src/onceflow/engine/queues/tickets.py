@@ -1,9 +1,9 @@
-"""Places for tasks and for runs: what an engine's drivers ask of the gate, and when a place is free again.
+"""Places for tasks and for runs: requests of an engine's drivers to the gate, and the release of places.
 
-A task holds its place while its attempt runs: from the answer that lets it start until the workers have told what
-became of it, however it ended. If what was admitted does not start after all, its place is free at once. A run holds
-its place while it is driven; its tasks need none of their own in the same queue. So nobody who has a place waits for
-another one of the same kind, and everybody who waits gets on.
+A task holds its place while its attempt runs: from the answer that lets it start until the workers have reported its
+outcome, however it ended. If what was admitted does not start after all, its place is free at once. A run holds its
+place while it is driven; its tasks need none of their own in the same queue. So no holder of a place waits for another
+one of the same kind, and every waiter makes progress.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Doorman:
         self._max_running = max_running
         """Runs that are driven at a time."""
         self._driven: set[Driver] = set()
-        """Those that are, if somebody counts."""
+        """Those that are, if they are counted."""
         self._outside = Waiting()
-        """Runs that wait because so many are."""
+        """Runs that wait because the limit of driven runs is reached."""
         self._asking: dict[tuple[Driver, str], int] = {}
         """Node of a run → its wish. The empty one is the run as a whole."""
         self.holding: dict[Attempt, int] = {}
@@ -99,7 +99,7 @@ class Doorman:
                 self.gate.give_back(number)
 
     def launched(self, driver: Driver, attempt: int) -> None:
-        """Workers have it: they will tell when it is over."""
+        """Workers have it: they will report its end."""
         if (driver, attempt) in self.holding:
             self._launched.add((driver, attempt))
 
@@ -170,7 +170,8 @@ class Doorman:
             self._outside.remove(wish)
 
     def forget(self, driver: Driver) -> None:
-        """It is driven no longer. What workers still have of it keeps its place until they have told."""
+        """The run is no longer driven here. Its attempts that workers still run keep their places until they are
+        reported."""
         for waiting in (self._asking, self._placed):
             if waiting:
                 for asking in [asking for asking in waiting if asking[0] is driver]:
@@ -189,7 +190,7 @@ class Doorman:
             self._drive_next()
 
     def of(self, wishes: Iterable[int]) -> list[Driver]:
-        """Whose wishes these are."""
+        """The drivers that these requests belong to."""
         wanted = set(wishes)
         return list(dict.fromkeys([driver for (driver, _), number in self._asking.items() if number in wanted]))
 
@@ -206,7 +207,7 @@ class Doorman:
         return f"the run waits: {count} may be driven at a time, and so many are"
 
     def why(self, driver: Driver, node: str) -> str:
-        """What a node, or the run itself, waits for, and who is before it, for people; empty if it does not wait."""
+        """What a node, or the run itself, waits for, and what is before it, for users; empty if it does not wait."""
         number = self._asking.get((driver, node))
         found = None if number is None else self.gate.find(number)
         if found is None:

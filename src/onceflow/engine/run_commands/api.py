@@ -1,4 +1,4 @@
-"""What users ask of runs that exist: the methods of an engine."""
+"""Commands to runs that exist: methods of an engine."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ class Commanding(Parts):
     _mail: Mail
 
     def send_event(self, run: str, key: str, payload: object = None, *, id: str | None = None) -> None:
-        """Sends an event to a run, by id or name: `wait_event(key)` in its graph takes it, whether it waits already or
-        not yet. Returns when the event is durable; from then on it is taken once, whatever happens. One that is sent
-        twice under the same `id` is there once. A task that sends an event does so once, however often it runs.
+        """Sends an event to a run, by id or name: `wait_event(key)` in its graph takes it, even if it starts to wait
+        later. Returns when the event is durable; from then on it is taken exactly once. `id` is an idempotency key: an
+        event sent twice under the same `id` counts once. A task that sends an event does so once, however often it
+        runs.
 
         Raises `EventRefused` if the run has ended, or waits under this key for a payload of another type. What fibers
         and returned graphs wait for is known if the run is parked; else it is raised there, when the event is taken.
@@ -44,7 +45,7 @@ class Commanding(Parts):
         `ids` are theirs, in order. Returns when all are durable.
 
         All are checked first: if one is refused, or its run is not there, none is sent. If this is interrupted, some
-        may have been sent: with `ids` it can be called again, and each is there once.
+        may have been sent: with `ids` it can be called again, and each event counts once.
 
             send_events([("order-17", "approval", True), ("order-18", "approval", False)])
         """
@@ -79,16 +80,16 @@ class Commanding(Parts):
         ask_to_cancel(self._listing.rows(runs).values(), Cancelling(undo, grace), self._reach)
 
     def pause(self, run: str) -> Status:
-        """Lets a run rest, by id or name, wherever it is driven: nothing more of it starts. Returns, when what was
-        running has ended and is saved, how it stands: `"paused"`, or what it was quicker to become.
+        """Pauses a run, by id or name, wherever it is driven: nothing more of it starts. Returns, when running tasks
+        have ended and are saved, the status: `"paused"`, or the status that the run reached first.
 
-        A paused run takes no memory. `resume` goes on with it; whoever waits for its result meanwhile gets `RunPaused`.
-        What has a `timeout` is not given more time by a pause.
+        A paused run takes no memory. `resume` continues it; a caller that waits for its result meanwhile gets
+        `RunPaused`. A pause does not extend a `timeout`.
         """
         self._check_usable()
         row = self._listing.row(run)
         status = pause(row, self._reach)
-        self._hub.look_for_mail(row.id)  # whoever waits here for a run that was parked is told
+        self._hub.look_for_mail(row.id)  # callers that wait here for a run that was parked are notified
         return status
 
     def ask_to_pause(self, runs: Iterable[str]) -> None:
@@ -98,15 +99,15 @@ class Commanding(Parts):
 
     def set_result(self, run: str, task: str, value: object) -> None:
         """Gives the result of a task that has failed, by hand. When the run goes on (`resume`), the task is done with
-        that and does not run; what is built on it goes on as ever. The value is checked against what the task's
-        function is declared to return. A task that returns several values needs a list of as many.
+        that and does not run; its consumers run as usual. The value is checked against what the task's function is
+        declared to return. A task that returns several values needs a list of as many.
 
             set_result("order-17", "charge", {"receipt": "r-1"})
             resume("order-17")
 
-        It counts once: should the task have to be done again after that, it runs. What an undoable task had done when
-        it failed is undone first. Returns when it is durable. Raises `NoSuchTask`, and `ResultRefused` if the task has
-        not failed, or its run goes on (`pause` it first).
+        The result counts once: if the task has to run again after that, it runs. The effect of an undoable task that
+        failed is undone first. Returns when it is durable. Raises `NoSuchTask`, and `ResultRefused` if the task has not
+        failed, or its run goes on (`pause` it first).
         """
         from onceflow.engine.run_commands.set_result import supply
 
@@ -114,9 +115,10 @@ class Commanding(Parts):
         supply(self._listing.row(run), task, value, self._home, self._reading, self._reach)
 
     def limit(self, run: str, loop: str, spawn_limit: int) -> None:
-        """Says how many chunks of a loop may be in flight from now on, while the run goes on and wherever it is driven.
-        `loop` is the id of the loop's node (`each_fetch`; one that is not there yet is limited when it comes). What is
-        in flight is not stopped. The limit is kept with the run. Raises `RunNotActive` if nobody drives the run."""
+        """Limits how many chunks of a loop may be in flight from now on, while the run is in progress, wherever it is
+        driven. `loop` is the id of the loop's node (`each_fetch`; one that is not there yet is limited when it comes).
+        Chunks in flight are not stopped. The limit is kept with the run. Raises `RunNotActive` if no engine drives the
+        run."""
         self._check_usable()
         limit(self._listing.row(run), Limiting(loop, spawn_limit), self._reach)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from onceflow.engine.runtime.facade import Hub
 
 GRACE = 0.5
-"""Seconds that begun irrevocable attempts have to finish, unless told otherwise."""
+"""Seconds that begun irrevocable attempts have to finish, by default."""
 
 
 class Cancelling(RunCommand, frozen=True):

@@ -1,8 +1,8 @@
 """Cancelling a run whose code is gone: possible as long as nothing has to be taken back.
 
 A run that is cancelled starts nothing new, so its code is needed for undos only. What the run wants to start before it
-hears that it is cancelled is told to have ended at once: it never began here. Begun irrevocable attempts cannot be
-given time to finish; they may have happened.
+hears that it is cancelled is reported as ended at once: it never began here. Begun irrevocable attempts cannot be given
+time to finish; they may have happened.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from onceflow.errors import CodeMissing
 
 
 def cancel(run: Run, decided: Iterable[commands.Command], missing: CodeMissing) -> list[commands.Command]:
-    """What is left to do of what a run has decided that is being cancelled. Raises `CodeMissing` if something has to
+    """Returns the remaining commands of a run that is being cancelled. Raises `CodeMissing` if something has to
     be taken back; `missing` says what is not there."""
     left: list[commands.Command] = []
     waiting = deque([*decided, *run.handle(events.GiveUp())])

@@ -68,7 +68,7 @@ def carry_out(runs: DrivenRuns, run: str, command: RunCommand) -> bool:
 
 
 def _is_meant(driver: Driver, epoch: int) -> bool:
-    """Whether a command is that somebody left when its run had this epoch. A run that was parked is woken for it, which
+    """Whether this is a command that was left when its run had this epoch. A run that was parked is woken for it, which
     is another epoch and the same life: what was left for an earlier life is forgotten by then."""
     return epoch == driver.run.epoch or driver.was_woken
 

@@ -27,7 +27,7 @@ class Limiting(RunCommand, frozen=True):
 
 
 def limit(row: RunRow, how: Limiting, reach: Reach) -> None:
-    """Nobody waits for it: another engine does it as soon as it hears of it."""
+    """The caller does not wait for it: another engine does it as soon as it hears of it."""
     if how.limit < 1:
         raise InvalidOption(how.loop, f"spawn_limit must be an int of at least 1, not {how.limit!r}", kind="loop")
     if row.status in AT_REST or not reach.is_driven(row):

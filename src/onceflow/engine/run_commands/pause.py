@@ -1,6 +1,6 @@
 """Pausing a run, wherever it is driven: nothing more starts, what runs may end and is saved, and then the run rests.
 
-A paused run is in nobody's memory. Going on with it is going on with any run that nobody drives.
+A paused run is in no engine's memory. It is continued like any run without a driver.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def ask_to_pause(rows: Iterable[RunRow], reach: Reach) -> None:
 
 
 def pause(row: RunRow, reach: Reach) -> Status:
-    """How the run stands when nothing of it runs any more: paused, or what it was quicker to become."""
+    """The status of the run when nothing of it runs any more: paused, or the status that it reached first."""
 
     def undriven(row: RunRow) -> None:
-        # If somebody goes on with it meanwhile, this changes nothing, and that engine is told next.
+        # If another engine continues it meanwhile, this changes nothing, and that engine is notified next.
         reach.write_undriven(row, SetStatus(row.id, row.epoch + 1, "paused"))
 
     return cast("Status", reach.bring_to_rest(row, Pausing(), AT_REST, undriven).status)

@@ -1,7 +1,7 @@
 """A run, wherever it is driven: by this engine, by another one, or by none at the moment.
 
 Whatever is wanted of a run is a command. This engine carries it out at once if it drives the run. Another engine finds
-it in the journal, where it cannot get lost, and is rung. A run that nobody drives does not change until somebody claims
+it in the journal, where it cannot get lost, and is rung. A run without a driver does not change until an engine claims
 it, so what is to become of it is written in one commit with a claim.
 """
 
@@ -30,11 +30,11 @@ class RunCommand(msgspec.Struct, frozen=True, kw_only=True):
     kind: ClassVar[str]
     """As the journal has it."""
     lasts: ClassVar[bool] = False
-    """Whether it is meant for whatever goes on with the run later, too."""
+    """Whether the command also applies to engines that continue the run later."""
     interrupts_waiting: ClassVar[bool] = False
     """Whether a run that has yet to begin need not wait for that any longer."""
     epoch: int | None = None
-    """Of the run as it was when somebody wanted that, if it does not last and another engine is told."""
+    """The epoch of the run when the command was given, if the command does not last and another engine is notified."""
 
     def carry_out(self, driver: Driver) -> None:
         raise NotImplementedError
@@ -49,7 +49,7 @@ class Reach:
         self._attaching = attaching
 
     def ask(self, rows: Iterable[RunRow], command: RunCommand) -> None:
-        """Have it carried out, and do not wait: other engines are told in one commit. To a run without an engine
+        """Have it carried out, and do not wait: other engines are notified in one commit. To a run without an engine
         nothing happens."""
         elsewhere = [row for row in rows if not self._hub.command(row.id, command)]
         self._tell([row for row in elsewhere if row.owner is not None], command)
@@ -58,8 +58,8 @@ class Reach:
         self, row: RunRow, command: RunCommand, rests: Collection[str], undriven: Callable[[RunRow], None]
     ) -> RunRow:
         """Have it carried out, and wait until the run has one of the statuses in `rests`, or has been driven here, or
-        by `undriven`, and is at rest. Only then nothing of it runs any more. `undriven` is called for a run that
-        nobody drives."""
+        by `undriven`, and is at rest. Only then nothing of it runs any more. `undriven` is called for a run without a
+        driver."""
         told: int | None = None
         stopped = StoppedDriver(self._home)
         for _ in looks():
@@ -88,15 +88,15 @@ class Reach:
         return row
 
     def write_undriven(self, row: RunRow, *requests: Request) -> bool:
-        """Write this, in the next epoch, of a run that nobody drives. False, and nothing has happened, if somebody has
-        gone on with it meanwhile."""
+        """Write this, in the next epoch, of a run without a driver. False, and nothing has happened, if another engine
+        has continued it meanwhile."""
         outcome = commit(self._home.journal, [Claim(row.id, self._home.engine, row.epoch), *requests])
         if isinstance(outcome.refusal, Failed):
             raise outcome.refusal.error
         return outcome.ok
 
     def ring(self, runs: Sequence[str]) -> None:
-        """There are events for these runs: tell the engines that drive them now."""
+        """There are events for these runs: notify the engines that drive them now."""
         rows = self._home.journal.find_runs(runs).values()
         here = [row.id for row in rows if row.owner == self._home.engine]
         if here:

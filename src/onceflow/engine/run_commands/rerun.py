@@ -53,7 +53,7 @@ def create(
     name: str | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> str:
-    """The id of a new run that nobody drives yet; of the run that has the name already, if it is the same piece of
+    """The id of a new run without a driver; of the run that has the name already, if it is the same piece of
     work. `node` leads to the graph to run instead of that of the run. Raises `NoSuchTask` and `NameTaken`."""
     tasks = [from_task] if isinstance(from_task, str) else list(from_task)
     if not tasks and node is None:
@@ -171,7 +171,7 @@ def _led_to(run: Run, tasks: Iterable[str], id: str) -> set[str]:
 
 def _rivals(written: Mapping[str, set[str]], dropped: set[str]) -> list[str]:
     """Tasks that would be kept, and wrote to a variable that one of the others wrote to: what that has added cannot be
-    told from what they have, so they write again, too."""
+    separated from what they have, so they write again, too."""
     again = {name for node in dropped for name in written.get(node, ())}
     return [node for node, names in written.items() if node not in dropped and names & again]
 

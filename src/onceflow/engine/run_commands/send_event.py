@@ -1,9 +1,11 @@
-"""Sending events to runs (design 2.11): into the mailbox, which is in the journal; then whoever drives it is rung.
+"""Sending events to runs (design 2.11): into the mailbox, which is in the journal; then the engine that drives it is
+rung.
 
 Whether the payload is what a run waits for is looked up in its graph. Many runs are of one graph, so what was found is
 remembered by its digest. What fibers wait for, or graphs that tasks returned, is not known beforehand: there the
-payload is checked where it is taken (`authoring.event_nodes`). But who sends a single event to a parked run is told at
-once if it is nonsense: what that run waits for is in its journal. (To look there for each of many would take too long.)
+payload is checked where it is taken (`authoring.event_nodes`). But the sender of a single event to a parked run gets an
+error at once if it is invalid: what that run waits for is in its journal. (To look there for each of many would take
+too long.)
 """
 
 from __future__ import annotations
@@ -30,14 +32,14 @@ if TYPE_CHECKING:
 MOST_REMEMBERED = 1000
 
 AT_ONCE = 500
-"""Events that are sent in one transaction. Those who are rung work while the others are sent."""
+"""Events that are sent in one transaction. The engines that are rung work while the others are sent."""
 
 Types = dict[str, list[Any]]
 """Key → the types that are waited for under it."""
 
 
 class Letter(NamedTuple):
-    """An event, and for whom."""
+    """An event, and its receiver."""
 
     row: RunRow
     key: str
@@ -87,7 +89,7 @@ class Mail:
         return f"{running['key']}/{number}"
 
     def _check(self, row: RunRow, key: str, payload: object) -> object:
-        """The payload as somebody waits for it. Raises `EventRefused`."""
+        """The payload in the form that the waiting node expects. Raises `EventRefused`."""
         return _fitted(row, key, payload, self._waited_for(row).get(key, ()))
 
     def _check_parked(self, row: RunRow, key: str, payload: object) -> None:
@@ -99,7 +101,7 @@ class Mail:
             try:
                 past = History.read(loaded.entries, self._home.blobs.read, _load_graph)
             except OnceflowError:
-                return  # its code is not here: whoever drives the run has it
+                return  # its code is not here: the engine that drives the run has it
         state = Run.load(graph_storage.decode_structure(loaded.graph), past.records, epoch=loaded.run.epoch + 1)
         wake(state, past)
         begun = [state.rows.get(id) for id, awaited in past.awaited.items() if awaited == key]
@@ -116,7 +118,7 @@ class Mail:
                 try:
                     graph = graph_storage.decode(loaded.graph, self._home.blobs.read).graph
                 except OnceflowError:
-                    return {}  # its code is not here: whoever drives the run has it
+                    return {}  # its code is not here: the engine that drives the run has it
             found = {}
             for node in graph.nodes:
                 wait = node.call.settings.wait

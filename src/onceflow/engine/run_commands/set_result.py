@@ -1,4 +1,4 @@
-"""The result of a failed task, given by a person: what the task is done with when its run goes on.
+"""The result of a failed task, given by a user: the task is done with it when its run goes on.
 
 It is an entry of the journal. When the task would start, it is done with that instead (design 2.8: an outcome made by
 hand is *handled*, and saved before anything is built on it). It counts once: should the task have to run again after

@@ -1,7 +1,7 @@
 """Jobs that run *ahead*: a driver foresees that it will ask for them (`driver.ahead`), and has not done so yet.
 
-When it does, the job is there already, and its report perhaps comes next. What it never asks for is stopped, and nobody
-hears of it; but a run has not ended before that has.
+When it does, the job is there already, and its report perhaps comes next. What it never asks for is stopped, and not
+reported; but a run has not ended before that has.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Foresight:
         return list(self.foreseen.pop(driver, {}).values())
 
     def ended(self, token: int) -> None:
-        """A job that nobody asked for has ended (or somebody just did)."""
+        """A job that was not asked for has ended (or was asked for just now)."""
         driver = self._drivers.pop(token, None)
         if driver is None:
             return

@@ -1,4 +1,4 @@
-"""Where attempts run, if that is not this host alone."""
+"""Running attempts on a Ray cluster instead of this host alone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Cluster(msgspec.Struct, frozen=True):
     def open(
         self, folder: Path, size: int | None, lost_actor: Callable[[Instance], None], told: Told
     ) -> tuple[AnyPool, AnyInstances]:
-        from onceflow.backends.ray.instances import RayInstances  # nobody else needs Ray
+        from onceflow.backends.ray.instances import RayInstances  # only this needs Ray
         from onceflow.backends.ray.pool import RayPool
 
         pool = RayPool(self.address, folder, size, store=self.store, silence=self.silence, until=self.until, **told)

@@ -1,4 +1,4 @@
-"""What an engine counts: the runs that it drives, their attempts, and what became of them."""
+"""Counters of an engine: the runs that it drives, their attempts, and their outcomes."""
 
 from __future__ import annotations
 

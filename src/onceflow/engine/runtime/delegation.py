@@ -1,5 +1,5 @@
-"""Runs that were woken and that nobody waits for here: workers go on with them (`backends.local.delegated_runs`), and
-what they have done is committed here.
+"""Runs that were woken and that no caller waits for here: workers go on with them (`backends.local.delegated_runs`),
+and what they have done is committed here.
 
 To load a run, to drive it and to write down what it did takes ten times as long as the segment of a fiber that it was
 woken for, and an engine has one interpreter for all of that. Workers have one each. What they cannot do by themselves
@@ -30,8 +30,8 @@ LARGE = 64 * 1024
 """Bytes of a graph. What is larger takes longer to be sent than it saves."""
 
 PATIENCE = 2.0
-"""Seconds after which a worker that has not come back with its runs is stopped: some code takes its time, and whoever
-wants to cancel such a run, or to look at it, finds it only here."""
+"""Seconds after which a worker that has not come back with its runs is stopped: some code takes its time, and a caller
+that wants to cancel such a run, or to look at it, finds it only here."""
 
 FIRST, MOST = 64, 8192
 """Runs of a workflow that are driven here after one was handed back: then twice as many, and so on."""
@@ -127,7 +127,7 @@ class Delegating:
         self._loop.later(PATIENCE, lambda: self._give_up(errands, token))
 
     def _give_up(self, errands: Errands, token: int) -> None:
-        """Unless somebody waits until nothing is under way any more, who would have to wait for the same again."""
+        """Unless a caller waits until nothing is under way any more; it would have to wait for the same again."""
         if not self._waiting:
             errands.give_up(token)
 
@@ -175,9 +175,9 @@ class Delegating:
                 self._parking.forget(driven.run)
             else:
                 self._parking.park(driven.run, driven.due, None)
-        elif isinstance(outcome.refusal, Failed):  # its driver here meets the same, and tells those who wait for it
+        elif isinstance(outcome.refusal, Failed):  # its driver here meets the same, and notifies its callers
             self._parking.load_again(driven.run, here=True)
-        else:  # somebody else has driven it meanwhile, and may not know what it was woken for
+        else:  # another engine has driven it meanwhile, and may not know what it was woken for
             self._parking.load_again(driven.run, here=False)
         self._is_back(driven.run)
 

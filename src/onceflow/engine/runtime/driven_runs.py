@@ -1,4 +1,4 @@
-"""The runs that are driven here: the driver of each, those who wait for it, and what workers tell about it.
+"""The runs that are driven here: the driver of each, the callers that wait for it, and what workers report about it.
 
 Belongs to the loop's thread, except where it says otherwise.
 """
@@ -64,7 +64,8 @@ class DrivenRuns:
         self.claimed: set[Driver] = set()
         """Drivers of runs that existed, until their claim is durable: there may be commands for them."""
         self.elsewhere: dict[Driver, Callable[[Completion], None]] = {}
-        """Drivers of runs that were woken → what is done for those who wait if another engine turns out to drive it."""
+        """Drivers of runs that were woken → what is done for waiting callers if another engine turns out to drive
+        it."""
         self.timeouts: dict[Driver, float] = {}
         """Drivers of runs that have run out of time → how many seconds they had."""
         self.doorman = Doorman(self._open_gate(), self.max_running, self._has_worker_for)
@@ -107,7 +108,7 @@ class DrivenRuns:
         for driver, _ in list(self.active.values()):
             driver.interrupt(why(driver))
 
-    # -- what workers tell ---------------------------------------------------------------------------------------------
+    # -- reports of workers --------------------------------------------------------------------------------------------
 
     def answered(self, driver: Driver, work: Work, report: Report) -> None:
         self.counts.answered[type(report), work.undo] += 1
@@ -125,7 +126,7 @@ class DrivenRuns:
             self.tell(driver, lambda: driver.admit(others))
 
     def lost(self, objects: Set[Object]) -> None:
-        """These are no more, whoever holds them."""
+        """These objects are gone, for all their holders."""
         for driver, _ in list(self.active.values()):
             self.tell(driver, lambda driver=driver: driver.lost(objects))  # type: ignore[misc]
 
@@ -177,7 +178,7 @@ def _tell_report(completion: Completion, work: Work, report: Report) -> None:
 
 
 def _deliver(driver: Driver, work: Work, report: Report) -> None:
-    """Tell a driver what became of its work."""
+    """Report to a driver the outcome of its work."""
     match report:
         case Finished(_, parts, started, ended, worker, graph, annotations, held, writes):
             size = sum([len(part) if isinstance(part, bytes) else part.size for part in parts])

@@ -1,4 +1,4 @@
-"""Whoever carries out attempts."""
+"""Interface of what carries out attempts."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from onceflow.engine.runtime.live_info import Look
 
 
 class Crew(Protocol):
-    """Whoever carries out attempts."""
+    """Interface of what carries out attempts."""
 
     def ask(self, driver: Driver, node: str, call: Call) -> bool:
-        """A node with an effect wants to start. Whether it may do so at once; else whoever opened the crew is told when
-        it may. From then on a place is kept for it, until it is started, or `unused`."""
+        """A node with an effect wants to start. Whether it may do so at once; else the opener of the crew is notified
+        when it may. From then on a place is kept for it, until it is started, or `unused`."""
 
     def unused(self, driver: Driver, node: str) -> None:
         """It does not start, or does not want to any more. Unknown ones are ignored."""
 
     def why(self, driver: Driver, node: str) -> str:
-        """What a node that asked waits for, for people; empty if it does not wait."""
+        """What a node that asked waits for, for users; empty if it does not wait."""
 
     def start(self, driver: Driver, work: Work) -> None: ...
 

@@ -1,4 +1,4 @@
-"""What other threads ask of the engine's thread. Each question is posted to its loop; what follows happens there."""
+"""Requests of other threads to the engine's thread. Each is posted to its loop and handled there."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Adoption(NamedTuple):
 
 class Expect(Protocol):
     def __call__(self, run: str, name: str | None, feeds: Iterable[Listening] = ()) -> Completion:
-        """For somebody who is going to wait for a run."""
+        """For a caller that is going to wait for a run."""
 
 
 class Hub:

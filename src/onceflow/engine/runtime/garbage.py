@@ -49,7 +49,7 @@ class Collecting:
     def _collect(self) -> None:
         try:
             collected = self._home.collect_orphans(lambda: self._over)
-        except StorageError as error:  # whoever uses the home directory meets it too
+        except StorageError as error:  # other uses of the home directory meet it too
             logger.info("orphans were not collected: %s", error)
             return
         if collected.complete:

@@ -1,4 +1,4 @@
-"""What surrounds the drivers of one engine: journal, workers, queues, timers. Implements `driver.work.Host`.
+"""The environment of the drivers of one engine: journal, workers, queues, timers. Implements `driver.work.Host`.
 
 Belongs to the loop's thread, except where it says otherwise.
 """
@@ -103,7 +103,7 @@ class Host:
         self._runs.workers.foresee(driver, work, ahead)
 
     def ask(self, driver: Driver, node: str) -> bool:
-        """What is in a queue needs a place there first; then, like all that has an effect, a worker."""
+        """A node in a queue needs a place there first; then, like all nodes with an effect, a worker."""
         asking = driver.run.rows[node].node
         if asking.admission is not None:
             self._runs.doorman.ask(driver, node)

@@ -1,4 +1,4 @@
-"""Errands: what workers do for an engine that is no attempt of a task, because user code has to run for it."""
+"""Errands: jobs of workers that are no attempts of a task, needed because user code has to run for the engine."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from onceflow.values.failures import dump
 from onceflow.values.variables import Updates
 
 Kept = Callable[[bytes | Object | None, bytes | None], None]
-"""Is told the kept form of a ref (`values.refs`), or what it raised. Nothing, if what it refers to is gone."""
+"""Called with the kept form of a ref (`values.refs`), or what it raised. Neither, if what it refers to is gone."""
 
 Replied = Callable[[Sequence[bytes | Object], bytes | None], None]
-"""Is told the parts of what somebody returned who was sent on an errand, or what that one raised."""
+"""Called with the parts of what an errand returned, or with what it raised."""
 
 Reported = Callable[[delegated_runs.Report | None], None]
-"""Is told what became of a delegation, if that is known."""
+"""Called with the outcome of a delegation, if that is known."""
 
 
 class Errand:
@@ -63,8 +63,8 @@ class Errands:
         return sum([count for count, _ in list(self._delegated.values())])
 
     def checkpoint(self, node: str, live: bytes, most_deaths: int, then: Kept) -> None:
-        """Have a ref of a user's tell what has to be saved of it. If so many workers die of that, one after the other,
-        it has failed with `WorkerDied`."""
+        """Ask a ref of a user's, in a worker, what has to be saved of it. If so many workers die of that, one after the
+        other, it has failed with `WorkerDied`."""
 
         def told(parts: Sequence[bytes | Object], failure: bytes | None) -> None:
             then(parts[0] or None if parts else None, failure)
@@ -73,20 +73,21 @@ class Errands:
         self._send(Errand(job, f"the save of a ref of {node}", most_deaths, told))
 
     def update(self, updates: Updates, most_deaths: int, then: Replied) -> None:
-        """Have functions of users say what becomes of task variables. The same holds for the deaths of workers."""
+        """Compute new values of task variables with functions of users, in a worker. The same holds for the deaths of
+        workers."""
         job = self._job(variables.apply, msgspec.msgpack.encode(updates), "an update of variables", updates.parts)
         nodes = ", ".join([node for node, _ in updates.tasks])
         self._send(Errand(job, f"the update of variables by {nodes}", most_deaths, then))
 
     def delegate(self, runs: delegated_runs.Delegation, then: Reported) -> int:
-        """Have somebody go on with runs. Returns a number for `give_up`."""
+        """Have a worker continue runs. Returns a number for `give_up`."""
         job = self._job(delegated_runs.drive, delegated_runs.encode(runs), f"{len(runs.runs)} runs that were woken", 1)
         self._delegated[job.token] = (len(runs.runs), then)
         self._pool.start(job)
         return job.token
 
     def give_up(self, token: int) -> None:
-        """Whoever has these runs shall not go on with them, if that is still so."""
+        """The worker that has these runs shall not continue them, if it still has them."""
         if token in self._delegated:
             self._pool.stop(token)
 
@@ -98,7 +99,7 @@ class Errands:
         self._pool.start(errand.job)
 
     def came_back(self, token: int, report: Report) -> None:
-        """What became of one."""
+        """The outcome of an errand or a delegation."""
         if token in self._delegated:
             self._delegated_came_back(token, report)
             return

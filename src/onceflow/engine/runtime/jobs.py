@@ -1,4 +1,4 @@
-"""Attempts as jobs of a pool: the functions that they call, and where they find what they read."""
+"""Attempts as jobs of a pool: the functions that they call, and where they find their inputs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ would cost more than to run them."""
 
 
 class Lost(Exception):
-    """What a job is to read is no more."""
+    """An input of a job is lost."""
 
 
 class JobMaker:
@@ -65,7 +65,7 @@ class JobMaker:
         """Token → blobs that were opened for the job."""
 
     def job(self, token: int, driver: Driver, work: Work) -> Job:
-        """An attempt as a job. Raises `Lost`, if what it reads is no more."""
+        """An attempt as a job. Raises `Lost` if an input is lost."""
         resources = work.call.settings.resources
         if resources and not self._on_cluster:
             raise InvalidOption(work.task, f"this host does not count {resources[0][0]!r}; a Ray cluster does")

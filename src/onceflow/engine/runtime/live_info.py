@@ -1,4 +1,4 @@
-"""What only the engine that drives a run knows of it: what its workers do, and what is due when."""
+"""Information that only the engine driving a run has: what its workers do, and what is due when."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class LocalRuntime:
         source: Callable[[Hub], Source],
     ) -> None:
         if settings.backend != "local":
-            from onceflow.backends.ray import cluster  # nobody else needs Ray
+            from onceflow.backends.ray import cluster  # only this needs Ray
 
             cluster.prepare(settings.backend)
         self._home = home

@@ -1,4 +1,4 @@
-"""Worker processes for an engine with a home directory, and what comes with them: shared memory, a porter, and threads
+"""Worker processes for an engine with a home directory, with shared memory, a porter, and threads
 that write and check blobs.
 
 Belongs to the loop's thread, except where it says otherwise.
@@ -70,7 +70,7 @@ class LocalWorkers:
         self.keeping: Keeping | None = None
 
     def open(self, runs: DrivenRuns, printing: Printing | None) -> Workers:
-        """They tell these drivers what they have done."""
+        """They report to these drivers what they have done."""
         sealed_bytes.use(self._home.path)  # functions that go by value may refer to secrets
         folder = proof_of_death.prepare(self._home.path, self._home.engine)
         self._hold_lease(folder)

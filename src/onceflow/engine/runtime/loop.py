@@ -59,8 +59,8 @@ class Loop:
         self._thread.start()
 
     def post(self, action: Action) -> None:
-        """Have something done soon. From any thread. After the end of the loop it is done at once: nobody who posted
-        in the last moment is left waiting."""
+        """Have something done soon. From any thread. After the end of the loop it is done at once: a post in the last
+        moment is not lost."""
         self._inbox.append(action)
         if self._asleep:
             self._asleep = False
@@ -124,7 +124,7 @@ class Loop:
             timeout = due if timeout is None else min(timeout, due)
         if timeout is not None and timeout > LONGEST_SLEEP:
             timeout = LONGEST_SLEEP
-        # Whoever posts after this line rings the bell; whoever posted before it is seen by the next one.
+        # A post after this line rings the bell; a post before it is seen by the next one.
         self._asleep = True
         if inbox:
             timeout = 0

@@ -6,7 +6,7 @@ import threading
 
 
 class News:
-    """Thread-safe. Whoever waits says which news it knows, so none are missed between two waits."""
+    """Thread-safe. A waiter passes the news it knows, so none are missed between two waits."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -17,7 +17,7 @@ class News:
     def ring(self) -> None:
         """There is news. From one thread at a time, or there is less of it."""
         self.number += 1
-        if self._waiting:  # whoever is about to wait looks at the number once more
+        if self._waiting:  # a thread about to wait checks the number once more
             with self._changed:
                 self._changed.notify_all()
 

@@ -1,4 +1,4 @@
-"""What becomes of large values while nobody reads them: they are saved, and moved to disk when memory is wanted.
+"""Large values without readers: they are saved, and spilled to disk when memory is needed.
 
 A porter does both (`data.porter`). It is started when it is first needed, works on what it is lent, and holds nothing
 that is not held here as well: an object that was moved to disk is in a file that this process has open, too. So if the
@@ -211,7 +211,7 @@ class Keeping:
         def fetched(checksum: int, reply: Fetched | Failed, descriptor: int | None) -> None:
             if isinstance(reply, Fetched) and descriptor is not None:
                 if object in self._workers.objects_in_use() or object.lost:
-                    os.close(descriptor)  # somebody needs it after all, where it is
+                    os.close(descriptor)  # it is needed in memory after all
                     end()
                     return
                 freed = partial(self._free, self._porters, number)
@@ -277,7 +277,7 @@ class Keeping:
             again()
 
     def _refused(self, number: int) -> None:
-        """It has no descriptor left: what is asked of it about this object fails, and that is told there."""
+        """It has no descriptor left: what is asked of it about this object fails, and that is reported there."""
 
     def _forget(self, segments: list[int]) -> None:
         """These are closed here."""

@@ -32,7 +32,8 @@ class Parked(Protocol):
 
     @property
     def unclaimed(self) -> Mapping[Driver, Completion | None]:
-        """Drivers of runs that were parked here, until their claim is durable, and who waited for the run."""
+        """Drivers of runs that were parked here, until their claim is durable, and the callers that waited for the
+        run."""
 
     def takes(self, due: float) -> bool:
         """Whether a run that is due then need not be in memory until then."""
@@ -43,7 +44,7 @@ class Parked(Protocol):
         """Have a run driven again that is parked here. With `here`, by this engine's thread."""
 
     def stop(self, run: str, reason: OnceflowError) -> None:
-        """If it is parked here, nobody here waits for it any more."""
+        """If it is parked here, no caller here waits for it any more."""
 
     def begun(self, driver: Driver, completion: Completion) -> None:
         """A run is driven here, which may have been parked."""
@@ -52,7 +53,7 @@ class Parked(Protocol):
         """That is durable."""
 
     def ended(self, driver: Driver, *, is_elsewhere: bool) -> None:
-        """It is driven here no longer. `is_elsewhere`: its claim was refused."""
+        """The run is no longer driven here. `is_elsewhere`: its claim was refused."""
 
     def is_parked(self, run: str) -> bool:
         """Whether it only waits, and is driven again here when it is time. From any thread."""
@@ -72,8 +73,8 @@ class Parked(Protocol):
 
 class ParkedRuns:
     """`load` has runs driven again (`parking`), `look_for_commands` carries out what others left for runs, `errands`
-    finds those who have workers do something, and `accepted` is told what workers have done with a run. Workers go on
-    with runs by themselves if `may_delegate`."""
+    finds the engines that send errands to workers, and `accepted` is called with what workers have done with a run.
+    Workers go on with runs by themselves if `may_delegate`."""
 
     def __init__(
         self,
@@ -153,7 +154,7 @@ class ParkedRuns:
             self.delegating.send(self._still_woken(runs), errands)
 
     def _still_woken(self, runs: Sequence[Short]) -> list[Short]:
-        """Without those that somebody goes on with here, or has gone on with since they were loaded."""
+        """Without those that are being continued here, or have been since they were loaded."""
         found: dict[str, Short] = {}
         for short in runs:
             run = short.run.id
@@ -181,7 +182,7 @@ class ParkedRuns:
             some = rows[start : start + AT_ONCE]
             claims = [Claim(row.id, self._home.engine, row.epoch) for row in some]
             claimed = commit(self._home.journal, claims, limited=False)
-            if not claimed.ok:  # somebody else was quicker with one of them
+            if not claimed.ok:  # another engine was quicker with one of them
                 pairs = zip(some, claims, strict=True)
                 some = [row for row, claim in pairs if commit(self._home.journal, [claim], limited=False).ok]
             dues = [(row.id, NEVER if row.due is None else row.due) for row in some]

@@ -1,8 +1,9 @@
-"""Runs that wait, and nothing else: written down, and in nobody's memory until it is time (design 2.11).
+"""Parking: runs that only wait are kept in the journal alone, and in no engine's memory, until they are due (design
+2.11).
 
-Of a parked run the engine remembers its id, when it is due, and who waits for it here, as long as somebody does. It is
-loaded again when that moment has come, when an event is sent to it, or when somebody wants something of it. Loading
-reads the journal and takes time, so it is done in a thread of its own, many runs at once.
+Of a parked run the engine remembers its id, when it is due, and the callers that wait for it here, while there are any.
+It is loaded again when that moment has come, when an event is sent to it, or when a caller requests something of it.
+Loading reads the journal and takes time, so it is done in a thread of its own, many runs at once.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ logger = logging.getLogger(__name__)
 class Waking(NamedTuple):
     run: str
     completion: Completion | None
-    """Of somebody who waits for it here, if anybody does."""
+    """Completion of the callers that wait for it here, if any."""
     here: bool
-    """Whether it is to be driven in this process: somebody wants something of it, or it was handed back."""
+    """Whether it is to be driven in this process: a caller requests something of it, or it was handed back."""
 
 
 class Trouble:
@@ -75,14 +76,13 @@ class Parking:
         self._load = load
         self._parked: dict[str, tuple[float, weakref.ref[Completion] | None]] = {}
         self._held: dict[str, Completion] = {}
-        """Completions of parked runs on which somebody depends who does not hold them."""
+        """Completions of parked runs on which a caller depends without holding them."""
         self._due: list[tuple[float, str]] = []
         """A heap. Some are stale."""
         self._timer = NEVER
-        """When somebody looks at the clock."""
+        """When the clock is next looked at."""
         self._woken: dict[str, int] = {}
-        """Runs that were woken and are not driven here yet → whether somebody has wanted to wake them again, and
-        how."""
+        """Runs that were woken and are not driven here yet → whether they were to be woken again, and how."""
         self._waking: queue.SimpleQueue[Waking | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._troubled: dict[str, Trouble] = {}
@@ -110,7 +110,7 @@ class Parking:
             self.wake(run, here=again == _AGAIN_HERE)
 
     def park_all(self, runs: Sequence[tuple[str, float]]) -> None:
-        """Many at once, for which nobody waits."""
+        """Many at once, for which no caller waits."""
         for run, due in runs:
             self._parked[run] = (due, None)
         self._due += [(due, run) for run, due in runs if due < NEVER]
@@ -118,7 +118,7 @@ class Parking:
         self._set_timer()
 
     def take(self, run: str) -> Completion | None:
-        """It is driven again, or is to be: who waits for it."""
+        """It is driven again, or is to be: returns the completion that waits for it."""
         self._woken.pop(run, None)
         _, waiting = self._parked.pop(run, (0.0, None))
         self._held.pop(run, None)
@@ -140,7 +140,7 @@ class Parking:
         return run in self._parked or run in self._woken
 
     def was_woken(self, run: str) -> bool:
-        """Whether it is about to be driven again, and nobody does that yet."""
+        """Whether it is about to be driven again, and no driver does that yet."""
         return run in self._woken
 
     def load_again(self, run: str, *, here: bool) -> None:
@@ -152,7 +152,7 @@ class Parking:
         self._woken.pop(run, None)
 
     def close(self, reason: OnceflowError | None) -> None:
-        """Those who wait here are told that nobody will wake the runs any more."""
+        """Callers that wait here are notified that the runs will not be woken any more."""
         self._closed = str(reason)
         self._waking.put(None)
         parked = [Waking(run, self.take(run), here=False) for run in list(self._parked)]

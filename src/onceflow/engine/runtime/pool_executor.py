@@ -75,8 +75,8 @@ class Workers:
     read, which wait for that.
 
     Without `printing`, workers write to where this process does. Else it gets what they print, and what they log from
-    `log_level` on. `recording` is told what happens to attempts, `lost` which objects are no more, and `lost_actor`
-    which actors.
+    `log_level` on. `recording` is notified of what happens to attempts, `lost` of lost objects, and `lost_actor` of
+    lost actors.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Workers:
         self._timed_out: dict[int, float] = {}
         """Jobs that are stopped because they have run for so many seconds."""
         self._progress: dict[int, Progress] = {}
-        """What jobs that run have told last."""
+        """What running jobs have reported last."""
         self._tokens = itertools.count(1)
         self._jobs: dict[int, tuple[Driver, Work]] = {}
         self._by_attempt: dict[tuple[Driver, int], int] = {}
@@ -173,7 +173,7 @@ class Workers:
         try:
             function = self._maker.function_of(driver, call, undo=False)
         except UnpicklableTask:
-            return True  # it is told so when it starts
+            return True  # it is notified when it starts
         token = reserved[node] = next(self._tokens)
         task = call.task
         settings = task.settings
@@ -208,7 +208,7 @@ class Workers:
         )
 
     def _admit_next(self) -> bool:
-        """Tell those who have asked, and may start now. Whether there was one."""
+        """Notify requesters that may start now. Returns whether there was one."""
         admitted: dict[Driver, list[str]] = {}
         for token in self._reservations.turn():
             driver, node = self._asking.pop(token)
@@ -264,8 +264,8 @@ class Workers:
             self._limit(token, timeout)
 
     def lose(self, objects: Collection[Object]) -> None:
-        """These are no more. What was to read them and has not reached a worker is answered as ended, after those who
-        hold them have been told."""
+        """These objects are lost. What was to read them and has not reached a worker is answered as ended, after their
+        holders have been notified."""
         lost = frozenset(objects)
         for object in lost:
             object.lost = True
@@ -277,7 +277,7 @@ class Workers:
                 self._pool.stop(token)
 
     def _variable(self, token: int, name: str, tell: Callable[[bytes | None], None]) -> None:
-        """Tells what is committed there in the run of a job."""
+        """Returns what is committed there in the run of a job."""
         found = self._jobs.get(token) or self._foresight.whose(token)
         tell(None if found is None else found[0].variables.get(name))
 
@@ -311,7 +311,7 @@ class Workers:
             token = next(self._tokens)
             try:
                 job = self._maker.job(token, driver, foreseen.work)
-            except Exception:  # whoever asks for it is told
+            except Exception:  # the requester is notified
                 break
             if not self._pool.is_short(job.function) or Live in map(type, job.inputs):
                 break
@@ -525,7 +525,7 @@ class Workers:
 
     def _progressed(self, told: Progressed) -> None:
         found = self._jobs.get(told.token)
-        if found is not None:  # else nobody has asked for it yet
+        if found is not None:  # else it has not been asked for yet
             progress = self._progress[told.token] = Progress(told.done, told.total, told.note)
             self._tell_progress(*found, progress)
 

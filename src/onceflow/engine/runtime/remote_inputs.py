@@ -1,6 +1,6 @@
-"""Attempts that wait for saved values: until these have been checked, and have come from afar.
+"""Attempts that wait for saved values: until these have been checked, or fetched from a remote store.
 
-A blob in the home directory is a file, and whoever reads it maps it; before that it is read once, and compared with its
+A blob in the home directory is a file, and readers map it; before that it is read once, and compared with its
 checksum. One in an object store is brought into shared memory, and checked there (`object_budget`). The loop waits for
 neither: until then the attempt has not started. What several attempts read is brought once, and stays while one of them
 holds it. If it is damaged, the run is interrupted, and no worker ever sees it.
@@ -35,9 +35,9 @@ Check = Callable[[Object, Callable[[bool], None]], None]
 
 
 class Fetching:
-    """Belongs to the engine's loop. `is_near` tells whether a blob can be read where it is, `load` brings one, checked,
-    and `start` starts an attempt that has all it reads. `check` looks at objects that were moved to disk, and `lose` is
-    told of those that are damaged."""
+    """Belongs to the engine's loop. `is_near` returns whether a blob can be read where it is, `load` brings one,
+    checked, and `start` starts an attempt that has all it reads. `check` looks at objects that were moved to disk, and
+    `lose` is called with those that are damaged."""
 
     def __init__(
         self,
@@ -54,13 +54,13 @@ class Fetching:
         self._lose = lose
         self._here: weakref.WeakValueDictionary[str, Object] = weakref.WeakValueDictionary()
         self._coming: dict[str, list[Loaded]] = {}
-        """References that are being loaded, and who waits for them."""
+        """References that are being loaded, and what waits for them."""
         self.waiting: dict[tuple[Driver, int], Work] = {}
         """Attempts that wait."""
 
     def holds_back(self, driver: Driver, work: Work) -> bool:
         """Whether it waits for something. Then it is started later, with objects instead of blobs, or its driver is
-        told why not."""
+        notified why not."""
         if work.refs is None and not work.inputs:
             return False
         parts = [part for part in _parts(work) if not isinstance(part, bytes)]

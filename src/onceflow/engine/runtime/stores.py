@@ -1,4 +1,4 @@
-"""Where the saved values of one run are, for its driver."""
+"""Access to the saved values of one run, for its driver."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A turn of the engine's loop: the answers of the journal, what drivers have for it, then the workers and the logs.
 
-The answers of the journal are told to the drivers first, because they let durable commands go; then each driver that
+The answers of the journal are passed to the drivers first, because they let durable commands go; then each driver that
 has collected something hands it to the journal; then the pool sends what was started.
 """
 
@@ -28,7 +28,8 @@ PATIENCE = 0.25
 """Seconds for which the journal need not know that a run was woken, if nothing waits for that."""
 
 MOST_WAITING = 256
-"""Attempts that wait for a worker or run when whoever submits many runs has to wait. Until there are half as many."""
+"""Attempts that wait for a worker or run when a caller that submits many runs has to wait. Until there are half as
+many."""
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +59,7 @@ class Turn:
     def clear(self) -> None:
         """Know of no run."""
         self.answers: deque[tuple[Driver, Sequence[Request], Outcome]] = deque()
-        """Of the journal, that drivers have not been told."""
+        """Answers of the journal that drivers have not been notified of."""
         self.dirty: dict[Driver, None] = {}
         """Drivers that have something for the journal."""
         self.patient: dict[Driver, None] = {}
@@ -73,7 +74,7 @@ class Turn:
         """In how many seconds the next one has to come, at the latest."""
         printing, keeping = self._printing, None if self._memory is None else self._memory.keeping
         if printing is not None and printing.new:
-            printing.turn()  # before anybody learns that a run has ended
+            printing.turn()  # before the end of a run is visible
         timeouts = [self.drive()]
         if keeping is not None and (keeping.shelf.size or keeping.porter is not None):
             timeouts.append(keeping.turn())
@@ -100,7 +101,7 @@ class Turn:
         return 0 if self.dirty or self.answers or gate.eager or gate.answers else timeout
 
     def _take_answers(self) -> None:
-        """A run that was woken for a command is told of it before it has a chance to rest again."""
+        """A run that was woken for a command is notified of it before it has a chance to rest again."""
         runs, answers = self._runs, self.answers
         count = len(answers)
         if runs.claimed and any(outcome.ok and driver in runs.claimed for driver, _, outcome in answers):
@@ -108,7 +109,7 @@ class Turn:
         for _ in range(count):
             driver, requests, outcome = answers.popleft()
             if outcome.ok:
-                if driver in runs.claimed and not driver.was_woken:  # until now events were told to another engine
+                if driver in runs.claimed and not driver.was_woken:  # until now another engine was notified of events
                     runs.tell(driver, driver.look_for_mail)
                 self._accept(driver, requests)
                 runs.tell(driver, driver.committed)

@@ -1,10 +1,10 @@
-"""Schedules: runs that begin by the clock, each exactly once, whoever is there to begin it.
+"""Schedules: runs that begin by the clock, each exactly once, whichever engine begins it.
 
-- `rules`: when: cron expressions, intervals, a single moment. Pure.
-- `firing`: what is to be done now: fire, skip, wait, or nothing. Pure.
-- `definitions`: what the journal keeps of a schedule
-- `targets`: which workflow, with which arguments
-- `declaration`: from what a user writes to a definition
+- `rules`: times: cron expressions, intervals, a single moment. Pure.
+- `firing`: the decision for now: fire, skip, wait, or nothing. Pure.
+- `definitions`: schedules in the journal
+- `targets`: the workflow of a schedule, and its arguments
+- `declaration`: converts a user's options to a definition
 - `clock`: fires what is due
 - `management`: creating, pausing, triggering, backfilling
 

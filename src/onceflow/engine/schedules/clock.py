@@ -1,9 +1,9 @@
-"""An engine that fires what is due.
+"""Fires the schedules that are due.
 
-`Keeper.look` does everything that is to be done now, and says when to look again. It remembers nothing that matters:
-each look begins with the rows in the journal, so it does not matter who looked before, or died while it did.
+`Keeper.look` does everything that is to be done now, and returns when to look again. It remembers nothing that matters:
+each look begins with the rows in the journal, so it does not matter which engine looked before, or died while it did.
 
-It also goes on with runs of schedules whose engine is no more. Nobody waits for those, so nobody else would.
+It also goes on with runs of schedules whose engine is gone. No caller waits for those, so nothing else would.
 
 `Clockwork` is the thread in which an engine looks. User code runs in it (modules are imported, graphs are built), so it
 is not that of the loop.
@@ -57,7 +57,7 @@ class Runs(Protocol):
         """Drive a new run."""
 
     def can_be_driven(self, row: RunRow) -> bool:
-        """Whether nobody drives it."""
+        """Whether no engine drives it."""
 
     def go_on(self, row: RunRow) -> None:
         """Drive it, in the background."""
@@ -135,13 +135,13 @@ class Keeper:
         return True
 
     def _write(self, row: StandingRow, definition: Definition, state: State) -> None:
-        """If somebody else was quicker, it is looked at again anyway."""
+        """If another engine was quicker, it is looked at again anyway."""
         refusal = journal.commit(self._journal, [advance(row, definition, state)], limited=False).refusal
         if isinstance(refusal, Failed):
             raise refusal.error
 
     def _note_problem(self, row: StandingRow, definition: Definition, state: State, error: Exception) -> None:
-        """For whoever looks at the schedule. Another engine may do better."""
+        """For users who look at the schedule. Another engine may do better."""
         told = str(error) if isinstance(error, OnceflowError) else f"{type(error).__name__}: {error}"
         logger.error("schedule %s cannot be fired here: %s", row.id, told)
         version = row.version

@@ -1,5 +1,5 @@
-"""From what somebody writes to a definition. Whatever can be known to be wrong is refused here, with a text that says
-what is meant."""
+"""Converts a user's options to a definition. Invalid options are refused here, with a text that says what is
+expected."""
 
 from __future__ import annotations
 

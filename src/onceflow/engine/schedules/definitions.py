@@ -1,4 +1,4 @@
-"""What the journal keeps of a schedule: its definition, which people write, and its state, which firings change.
+"""A schedule in the journal: its definition, which users write, and its state, which firings change.
 
 Both are small and stand in one row. Only the state is written when it fires.
 """
@@ -14,16 +14,16 @@ from onceflow.engine.schedules.rules import Rule
 from onceflow.storage.journal import StandingRow
 
 CatchUp = Literal["none", "latest", "all"]
-"""Which of the instants that passed while nobody was there are made up for."""
+"""Which of the instants that passed while no engine was there are made up for."""
 
 Overlap = Literal["skip", "queue", "allow"]
-"""What becomes of an instant that comes while a run of the schedule goes on."""
+"""What happens at an instant that comes while a run of the schedule is in progress."""
 
 
 class Definition(msgspec.Struct, frozen=True):
     rule: Rule
     zone: str
-    """In which its workflow is told the time."""
+    """In which its workflow is given the time."""
     start: float | None
     end: float | None
     """Instants before the one, and from the other on, do not count."""
@@ -43,7 +43,7 @@ class Definition(msgspec.Struct, frozen=True):
     arguments: bytes
     """A pickle of positional arguments and keywords."""
     shown: str
-    """The same for people."""
+    """The same for users."""
     on_failure: OnFailure
     timeout: float | None
     metadata: str | None
@@ -71,7 +71,7 @@ class State(msgspec.Struct, frozen=True):
 
 
 class ScheduleInfo(msgspec.Struct, frozen=True):
-    """What is known about a schedule. Times are seconds since 1970."""
+    """Information about a schedule. Times are seconds since 1970."""
 
     id: str
     workflow: str
@@ -79,9 +79,9 @@ class ScheduleInfo(msgspec.Struct, frozen=True):
     arguments: str
     """As Python shows them."""
     rule: str
-    """When, for people."""
+    """The rule, as text for users."""
     zone: str
-    """The time zone in which its workflow is told the time."""
+    """The time zone in which its workflow is given the time."""
     next: float | None
     """When it fires next; None if never, or while it is paused."""
     paused: bool
@@ -106,7 +106,7 @@ class ScheduleInfo(msgspec.Struct, frozen=True):
     limit: int
     created: float
     metadata: dict[str, Any] = {}
-    """That of its runs, besides what tells the schedule."""
+    """That of its runs, besides the label of the schedule."""
 
 
 _definition = msgspec.msgpack.Decoder(Definition)

@@ -1,10 +1,11 @@
-"""What a schedule is to do now. Pure: state and time in, the next state and what to fire out.
+"""The decision of a schedule for now. Pure: state and time in, the next state and the firings out.
 
 The *cursor* is the instant until which everything has been decided. Those after it that have come are looked at
 together:
 
-- `catch_up` says which of them count. Several have come at once, or one came long ago, only if nobody was there. With
-  `"all"` the last `limit` of them count, with `"latest"` the last one, with `"none"` the last one if it is not late.
+- `catch_up` says which of them count. Several have come at once, or one came long ago, only if no engine was there.
+  With `"all"` the last `limit` of them count, with `"latest"` the last one, with `"none"` the last one if it is not
+  late.
 - `overlap` says what becomes of those that count while a run of the schedule goes on. With `"allow"` they are fired,
   with `"skip"` they are not, with `"queue"` they wait for their turn: one at a time, `limit` at the most.
 
@@ -28,7 +29,7 @@ LATE = 60.0
 
 class Step(msgspec.Struct, frozen=True):
     state: State
-    """How the schedule stands after it."""
+    """The state of the schedule after it."""
     fire: float | None
     """The instant for which a run is to be created in it, if any."""
 

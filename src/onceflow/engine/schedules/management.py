@@ -1,6 +1,6 @@
-"""What people do with schedules: the methods of an engine, and what is behind them.
+"""Managing schedules: methods of an engine, and their implementation.
 
-Each change goes by the version that was read, and is made anew if somebody else was quicker.
+Each change goes by the version that was read, and is made anew if another engine was quicker.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MOST_NEXT = 1000
-"""Instants that are told ahead."""
+"""Number of upcoming instants that are reported."""
 
 MOST_AT_ONCE = 1000
 """Runs of a backfill."""
@@ -143,7 +143,7 @@ class Manager:
         return row if row.status != "succeeded" and self._runs.can_be_driven(row) else None
 
     def _commit(self, request: OfStanding) -> bool:
-        """False if somebody else was quicker."""
+        """False if another engine was quicker."""
         outcome = journal.commit(self.journal, [request])
         if isinstance(outcome.refusal, Failed):
             raise outcome.refusal.error
@@ -242,7 +242,7 @@ class Scheduling(ABC):
             return manager.declare(id, definition)
 
     def list_schedules(self) -> list[ScheduleInfo]:
-        """What is known about all schedules, by id.
+        """Information about all schedules, by id.
 
         for found in list_schedules():
             print(found.id, found.rule, found.next)
@@ -250,7 +250,7 @@ class Scheduling(ABC):
         return [info(row) for row in self._manage().journal.list_standing("schedule")]
 
     def get_schedule(self, id: str) -> ScheduleInfo:
-        """What is known about a schedule. Raises `NoSuchSchedule`."""
+        """Information about a schedule. Raises `NoSuchSchedule`."""
         return info(self._manage().row(id))
 
     def pause_schedule(self, id: str) -> ScheduleInfo:

@@ -124,7 +124,7 @@ def check(rule: Rule) -> None:
 
 
 def tell(rule: Rule) -> str:
-    """For people."""
+    """The rule, as text for users."""
     match rule:
         case Cron(expression, zone):
             return f"cron {expression} ({zone})"

@@ -1,6 +1,6 @@
 """The journal in a PostgreSQL database, shared by engines on any number of hosts. Needs the extra `postgres`.
 
-- `journal`: reading, and the whole behind the interface
+- `journal`: the journal behind its interface, and reading
 - `writer`: the thread that commits
 - `schema`: tables, statements and migrations
 - `one_round_trip`: frequent statements in one round trip

@@ -1,8 +1,9 @@
-"""Connections to PostgreSQL: how they are made, what counts as losing one, and what the server says as errors of ours.
+"""Connections to PostgreSQL: how they are made, what counts as losing one, and errors of the server as errors of
+onceflow.
 
-A server that restarts, a standby that takes over, a network that fails: whoever reads or writes tries again for a
-while (`PATIENCE`), and nobody above notices more than a delay. It is assumed that a failover loses nothing that was
-acknowledged, as synchronous replication guarantees.
+A server that restarts, a standby that takes over, a network that fails: readers and writers retry for a while
+(`PATIENCE`), and callers notice only a delay. It is assumed that a failover loses nothing that was acknowledged, as
+synchronous replication guarantees.
 """
 
 from __future__ import annotations
@@ -42,19 +43,19 @@ PREPARE = f"""
     SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 3; SET tcp_keepalives_count = 3;
     SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'
 """
-"""What is answered is durable, whatever the server's default."""
+"""Answered commits are durable, whatever the server's default."""
 
 LOST = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03", "53300"})
 """SQLSTATEs of a server that ends, or begins, or has no connection left. Class 08 as well."""
 
 HOPELESS = ("authentication failed", "does not exist", "no password supplied", "could not translate host name")
-"""What is said of connections that cannot be made, however often one tries."""
+"""Error texts of connections that cannot be made, however often one retries."""
 
 FULL = frozenset({"53100", "53200", "53400"})
 READ_ONLY = frozenset({"25006", "42501", "28000", "28P01"})
 DAMAGED = frozenset({"XX001", "XX002"})
 CONFLICTS = frozenset({"40001", "40P01", "23505", schema.STALE})
-"""Somebody else was quicker. Look again and decide anew."""
+"""Another engine was quicker. Look again and decide anew."""
 
 
 def library() -> Any:

@@ -1,6 +1,6 @@
-"""The engines that share a database, on whatever hosts: which of them are alive, and how to call them.
+"""The engines that share a database, on any hosts: which of them are alive, and how to notify them.
 
-Of an engine with the same home directory, on the same host, the lock tells, at once and with certainty. Of any other
+Of an engine with the same home directory, on the same host, the lock shows it, at once and with certainty. Of any other
 one only its lease does: it counts as alive until that has ended by the database's clock (`storage.leases`).
 """
 
@@ -56,14 +56,14 @@ class Fleet:
         return False
 
     def ring(self, engine: str) -> None:
-        """Tell an engine to look into the journal. If it is dead, nothing happens."""
+        """Notify an engine that there is something in the journal. If it is dead, nothing happens."""
         if self._locks.has(engine):
             self._locks.ring(engine)
         else:
             self.journal.ask(schema.CALL, (f"{CHANNEL}_{engine}", ""))
 
     def ring_all(self) -> None:
-        """Tell all engines."""
+        """Notify all engines."""
         self.journal.ask(schema.CALL, (CHANNEL, ""))
 
     def members(self) -> list[EngineRow]:
@@ -80,6 +80,7 @@ class Fleet:
 
 
 def identity(path: Path) -> str:
-    """Equal for two engines only if they see the same home directory under the same kernel, so that locks tell."""
+    """Equal for two engines only if they see the same home directory under the same kernel, so that locks are
+    conclusive."""
     found = path.stat()
     return f"{BOOT.read_text().strip()}:{found.st_dev}:{found.st_ino}"

@@ -1,4 +1,4 @@
-"""The journal in a PostgreSQL database: reading, and the whole behind `storage.journal`.
+"""The journal in a PostgreSQL database: reading, and the implementation of `storage.journal`.
 
 A run is read without holding a transaction open: its entries are only ever added, so those that were there when the
 run was looked up are the same whenever they are fetched, over whichever connection. A reader that loses its connection
@@ -104,7 +104,7 @@ class PostgresJournal(SqlJournal):
         return [checksums.check_entry(self.place, run, place, columns) for place, *columns in rows]
 
     def runs_with_mail(self, owner: str, after: int = 0) -> dict[str, int]:
-        """Of all that nobody has taken: events may be committed in another order than they were numbered in."""
+        """Of all that have not been taken: events may be committed in another order than they were numbered in."""
         return dict(self._fetch(schema.RUNS_WITH_MAIL, (owner,)))
 
     def read_entries(self, run: str, number: int, first: int, end: int) -> list[Entry]:

@@ -44,7 +44,7 @@ def _numbered(statement: str) -> bytes:
 
 
 class Swift:
-    """For one connection, which nobody else uses meanwhile."""
+    """For one connection, which no other thread uses meanwhile."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection.pgconn

@@ -1,8 +1,8 @@
-"""An engine's presence in the database: its row, its lease, and an ear for what others call to it.
+"""An engine's presence in the database: its row, its lease, and a listener for notifications.
 
-An engine enrols when it is about to write for the first time; whoever only reads leaves no trace. From then on a thread
-with a connection of its own renews the lease (`storage.leases`), and listens: other engines call when they have left
-something in the journal. A call says only "look", so one that gets lost costs time and nothing else; after a new
+An engine enrols when it is about to write for the first time; a process that only reads leaves no trace. From then on a
+thread with a connection of its own renews the lease (`storage.leases`), and listens: other engines call when they have
+left something in the journal. A call says only "look", so one that gets lost costs time and nothing else; after a new
 connection is made, it looks anyway.
 
 A lease that could not be renewed in time is lost for good. The engine stops everything and must be opened anew, under a
@@ -51,8 +51,8 @@ class Member(msgspec.Struct, frozen=True):
 
 
 class Attendance:
-    """`heard` is called when somebody has called, `renewed` with the moment at which everything has to stop if nothing
-    comes after it, and `lost` when that moment has come. All from a thread of its own."""
+    """`heard` is called when another engine has called, `renewed` with the moment at which everything has to stop if
+    nothing comes after it, and `lost` when that moment has come. All from a thread of its own."""
 
     heard: Callable[[], None]
     renewed: Callable[[float], None]
@@ -107,7 +107,8 @@ class Attendance:
         os.eventfd_write(self._wake, 1)
 
     def close(self) -> None:
-        """Nobody needs to wait for the end of its lease. Not before everything is written and no worker is left."""
+        """Other engines need not wait for the end of its lease. Not before everything is written and no worker is
+        left."""
         with self._lock:
             if self._over:
                 return
@@ -200,7 +201,7 @@ class Attendance:
         if connection is not None:
             with contextlib.suppress(connections.library().Error), connection:
                 connection.execute(schema.LEAVE, (self._member.id,))
-                connection.execute(schema.CALL, (CHANNEL, ""))  # somebody may go on with what it has left
+                connection.execute(schema.CALL, (CHANNEL, ""))  # other engines may continue what it has left
 
 
 class _Expired(Exception):

@@ -6,9 +6,9 @@ compared are in the order of their code points (`"C"`), as in SQLite.
 `run.number` is drawn from a sequence in blocks, so that an engine needs to ask for one only now and then; it says
 nothing about time. The order of runs is (`created`, `number`).
 
-`enter` is what every transaction begins with: it proves that whoever writes may still write, that the runs concerned
+`enter` is what every transaction begins with: it proves that the writer may still write, that the runs concerned
 are as they were read, and appends entries, which is all that most transactions do. `engine.sequence` counts the
-transactions of an engine. If a connection is lost in a commit, the number tells whether it has happened; and before
+transactions of an engine. If a connection is lost in a commit, the number shows whether it has happened; and before
 that is asked, `engine.generation` is changed, so that it cannot happen any more (see `writer`).
 """
 
@@ -40,7 +40,7 @@ STALE = "OF002"
 """That if a run, or a standing row, is not as it was read."""
 
 MIGRATING = 7_061_945
-"""The advisory lock of whoever migrates: any number that nobody else uses."""
+"""The advisory lock of a migration: any number that is not used elsewhere."""
 
 
 ENTER_FUNCTION = f"""
@@ -349,7 +349,7 @@ MIGRATIONS: tuple[Migration, ...] = (create_tables,)
 
 
 def bring_up_to_date(connection: Connection, place: str) -> None:
-    """Runs the migrations that the database lacks, all or none, while nobody else does the same."""
+    """Runs the migrations that the database lacks, all or none, while no other process does the same."""
     if connection.execute(FIND_SCHEMA).fetchone()[0] and _found(connection, place) == len(MIGRATIONS):
         return
     with connection.transaction():

@@ -1,13 +1,13 @@
-"""The thread that commits to PostgreSQL (`group_commit`): how what `rules` has decided reaches the database.
+"""The thread that commits to PostgreSQL (`group_commit`): it writes what `rules` has decided.
 
 Most transactions only append entries: they are one statement, `enter`, and one round trip. The others are sent as a
 pipeline, which is one round trip as well; the frequent ones without a detour (`one_round_trip`).
 
 **A lost connection.** Whether a transaction was committed whose answer got lost is found out before anything else:
 other connections of this writer are ended, the engine's `generation` is changed, which waits for a transaction of the
-old generation that is still under way and lets none succeed afterwards, and then `sequence` tells which one was the
+old generation that is still under way and lets none succeed afterwards, and then `sequence` shows which one was the
 last. If it is ours, it has happened; if not, it never will, and is written again. So nothing is written twice, and
-nobody above learns that there was a problem.
+callers never learn that there was a problem.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ class PostgresWriter(GroupWriter):
             drawn: list[int] = []
             while len(drawn) < blocks:
                 block = self._persistently(lambda connection: connection.execute(schema.NEXT_BLOCK).fetchone()[0])
-                if drawn and block != drawn[-1] + schema.BLOCK:  # somebody else drew between
+                if drawn and block != drawn[-1] + schema.BLOCK:  # another engine drew between
                     drawn.clear()
                 drawn.append(block)
             self._rows.last_number = drawn[0] - 1
@@ -223,7 +223,7 @@ class PostgresWriter(GroupWriter):
     # -- writing -------------------------------------------------------------------------------------------------------
 
     def _write(self, changes: Changes, known: list[Known]) -> int | None:
-        """How many bytes were handed over. None if somebody else was quicker."""
+        """How many bytes were handed over. None if another engine was quicker."""
         self._enrol()
         statements, size = _statements(changes)
         psycopg = connections.library()

@@ -1,4 +1,4 @@
-"""`onceflow demo --law`: the check before the run, and a crash at every moment of it.
+"""`onceflow demo --law`: the check before the run, and a crash at every moment of the run.
 
 An unsafe graph and what the check proposes; then the safe one in memory, with an engine that dies at each of its
 moments, and dies again while it recovers.

@@ -1,7 +1,7 @@
 """The world outside: airline, hotel, bank and mail in one SQLite file, which onceflow does not know.
 
 It does what outside systems with idempotency keys do: a second request with the same key changes nothing. And it
-remembers every request, so that in the end nobody can deny anything.
+remembers every request, so that in the end every call can be proved.
 """
 
 from __future__ import annotations

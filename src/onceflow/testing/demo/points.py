@@ -1,6 +1,6 @@
-"""Where a process kills itself: with SIGKILL, engine and workers, without a chance to tidy up.
+"""Where a process kills itself: with SIGKILL, engine and workers, without a chance to clean up.
 
-A point is a moment and a task, such as `after pay`: the bank has the money, and nobody but the bank knows. Points are
+A point is a moment and a task, such as `after pay`: the bank has the money, and only the bank knows. Points are
 chosen by the seed, so that they come again; what else was going on at that moment is a matter of timing.
 """
 
@@ -59,7 +59,7 @@ def reach(moment: Moment, task: str) -> None:
 
 
 def kill_everything(engine: int) -> NoReturn:
-    """The engine first: nobody is left who could notice how the rest dies."""
+    """The engine first: no process is left that could notice how the rest dies."""
     os.kill(engine, signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError("unreachable")

@@ -1,4 +1,4 @@
-"""What must be true in the end, asked of the ledger alone: it cannot be talked out of anything."""
+"""What must be true in the end, checked against the ledger alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the demo looks: a table that moves on a terminal, plain lines elsewhere."""
+"""The display of the demo: a live table on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The process that books a trip, and kills itself at its point if it has one.
 
-It is an ordinary program: an engine, and a run with a name. It does not know how often it was started before. What
-happens it tells on its standard output, a line of JSON at a time.
+It is an ordinary program: an engine, and a run with a name. It does not know how often it was started before. It
+reports what happens on its standard output, a line of JSON at a time.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
 - `coroutines`: async tasks, in virtual time
 - `clock`: virtual time
 - `alarm`: looks at schedules when the clock moves
-- `faults`: what is to go wrong, and when
+- `faults`: planned faults
 - `record`: what ran and what was undone, and assertions about it
 - `crashes`: a crash at every moment
 - `ledger`: the world outside

@@ -1,4 +1,4 @@
-"""Actors in a memory engine: objects in this process. What goes to a method and comes back is pickled, as it is on its
+"""Actors in a memory engine: objects in this process. Arguments and results of methods are pickled, as on their
 way to the process of an actor and back."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What makes a memory engine look at schedules: its clock."""
+"""Makes a memory engine look at schedules when its clock moves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Virtual time. It stands still while code runs, and jumps when everybody waits."""
+"""Virtual time. It stands still while code runs, and jumps when every task waits."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from onceflow.testing.kit.itself import Itself
 Action = Callable[[], object]
 
 START = 946_684_800.0
-"""The first second of the year 2000, UTC: where time begins unless told otherwise."""
+"""The first second of the year 2000, UTC: where time begins by default."""
 
 
 class Waiting(Protocol):
-    """Who lets time pass on somebody's behalf."""
+    """Lets virtual time pass on behalf of a caller."""
 
     def wait(self, seconds: float) -> None: ...
 
@@ -71,7 +71,7 @@ class Clock(Itself):
         heapq.heappush(self._timers, (self._now + seconds, next(self._numbers), action))
 
     def forget(self) -> None:
-        """Forget everything that is due: whoever wanted it is dead."""
+        """Forget everything that is due: the process that wanted it is dead."""
         self._timers.clear()
 
     @property
@@ -85,7 +85,7 @@ class Clock(Itself):
         action()
 
     def jump(self, to: float) -> None:
-        """Do everything that is due until then, and no more than that."""
+        """Run everything that is due until then, and nothing after it."""
         while self._timers and self._timers[0][0] <= to:
             self.ring()
         self._now = max(self._now, to)

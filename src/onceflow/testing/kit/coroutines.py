@@ -1,4 +1,4 @@
-"""Async tasks in virtual time: `asyncio.sleep` and the timeouts of asyncio take no time at all.
+"""Async tasks in virtual time: `asyncio.sleep` and the timeouts of asyncio take no real time.
 
 The event loop's own selector lets time jump, instead of waiting, as long as there is nothing to wait for but time. A
 coroutine that waits for something real (a socket, a thread, a subprocess) is given real time for it.
@@ -21,7 +21,7 @@ RESOLUTION = 1e-6
 
 class Coroutines:
     """Runs coroutines to their end, one at a time. `wait` lets virtual time pass, and returns False if the attempt has
-    been told to stop."""
+    been asked to stop."""
 
     def __init__(self, clock: Clock, wait: Callable[[float], bool]) -> None:
         self._clock = clock

@@ -22,7 +22,7 @@ class CrashPoint(msgspec.Struct, frozen=True):
     numbers: tuple[int, ...]
     """Which of all moments, counted from 1."""
     places: tuple[str, ...]
-    """The same for people."""
+    """The same for users."""
     seed: int | None = None
 
     def engine(self) -> MemoryEngine:
@@ -37,7 +37,7 @@ class CrashPoint(msgspec.Struct, frozen=True):
 def crash_everywhere(scenario: Scenario, *, crashes: int = 1, seeds: Iterable[int | None] = (None,)) -> int:
     """Runs the scenario again and again, with a crash at each moment at which there can be one. Returns how often.
 
-    What the scenario raises, if it does, tells where the crash was and what happened. With `crashes=2` there is a
+    What the scenario raises, if it does, says where the crash was and what happened. With `crashes=2` there is a
     second crash as well, at every later moment: that is, while the engine recovers from the first. `seeds` does all of
     it once for each seed (see `MemoryEngine`): other orders have other moments.
 

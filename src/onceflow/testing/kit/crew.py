@@ -1,8 +1,8 @@
 """The workers of a memory engine: tasks are called in this process, one at a time.
 
-What a task is given and returns is pickled, as on its way to a worker and back: what a task changes in its arguments
-nobody else sees, and what cannot be pickled fails as it does there. Only the functions themselves are not sent: a task
-sees the modules of the test, with all that the test has put in place of something.
+What a task is given and returns is pickled, as on its way to a worker and back: what a task changes in its arguments is
+not visible to others, and what cannot be pickled fails as it does there. Only the functions themselves are not sent: a
+task sees the modules of the test, with all that the test has put in place of something.
 """
 
 from __future__ import annotations
@@ -58,20 +58,20 @@ class Assignment:
         self.name = work.task
         self.state: Literal["ready", "running", "over"] = "ready"
         self.told = False
-        """Whether it has been told to stop."""
+        """Whether it has been asked to stop."""
         self.timed_out: float | None = None
         """The seconds it had, if it is stopped because they are over."""
         self.line: int | None = None
         """Where the record has it."""
         self.started: float | None = None
         self.progress: Progress | None = None
-        """What it told last."""
+        """What it reported last."""
 
 
 class _Link:
-    """What `onceflow.current()` of a task that runs here asks, and tells."""
+    """What `onceflow.current()` of a task that runs here asks and reports."""
 
-    hosts_fibers = False  # a crash would have to take them; and who puts something in the place of a task sees to it
+    hosts_fibers = False  # a crash would have to take them; and a stand-in for a task needs none
 
     def __init__(self) -> None:
         self.running: dict[int, tuple[Stage, Assignment]] = {}
@@ -121,7 +121,7 @@ class Crew:
         self._coroutines: Coroutines | None = None
         self.ready: list[Assignment] = []
         self.reports: list[tuple[Assignment, Report]] = []
-        """What is known here and has not been told yet."""
+        """What is known here and has not been reported yet."""
         self.current: Assignment | None = None
 
     # -- for the hub ---------------------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ class Crew:
 
     @property
     def backlog(self) -> int:
-        return 0  # nothing happens here while somebody submits
+        return 0  # nothing happens here while a caller submits
 
     def has_jobs_of(self, run: str) -> bool:
         return any(driver.id == run for driver, _ in self._assignments)
@@ -195,7 +195,7 @@ class Crew:
         self.current = None
 
     def wait(self, seconds: float) -> bool:
-        """The attempt that runs here takes that long. Returns False, perhaps earlier, if it has been told to stop."""
+        """The attempt that runs here takes that long. Returns False, perhaps earlier, if it has been asked to stop."""
         running, end = self.current, self._clock.now + seconds
         assert running is not None
         while not running.told and (due := self._clock.next_due) is not None and due <= end:
@@ -207,7 +207,7 @@ class Crew:
     # -- what the stage lets happen ------------------------------------------------------------------------------------
 
     def report(self, number: int) -> None:
-        """Tell what became of something."""
+        """Report the outcome of something."""
         assignment, report = self.reports.pop(number)
         self._drop(assignment)
         self._stage.answered(assignment.driver, assignment.work, report)
@@ -282,7 +282,8 @@ class Crew:
             self._clock.later(timeout, expire)
 
     def _stop(self, assignment: Assignment) -> None:
-        """What waits is answered at once; what runs here is told; what has returned, but takes longer, is cut off."""
+        """What waits is answered at once; what runs here is notified; what has returned, but takes longer, is cut
+        off."""
         assignment.told = True
         if assignment.state == "ready":
             self.ready.remove(assignment)
@@ -316,7 +317,7 @@ class Crew:
         assignment.state = "over"
 
     def _reach(self, assignment: Assignment, when: When) -> None:
-        """May end in a crash, or tell the attempt to stop. The attempt is on its way meanwhile."""
+        """May end in a crash, or ask the attempt to stop. The attempt is on its way meanwhile."""
         before, self.current = self.current, assignment
         try:
             self._stage.reach_attempt(assignment, when)
@@ -350,7 +351,7 @@ class Crew:
             args, kwargs = job_runner.arguments_of(job, _load, refs)
             result = self._inside(assignment, job, args, kwargs)
             return self._finished(job, started, job_runner.finished(job, started, result, Packed.joined, refs))
-        except KeyboardInterrupt:  # whoever sits at the keyboard means the test, not the task
+        except KeyboardInterrupt:  # the user at the keyboard means the test, not the task
             raise
         except BaseException as error:
             error.__traceback__ = _without_own_frames(error.__traceback__)
@@ -415,7 +416,7 @@ class Crew:
         return found
 
     def _inside(self, assignment: Assignment, job: Job, args: Any, kwargs: Any) -> Any:
-        """Calls the function as an attempt: `current()` tells of it, and waiting takes virtual time."""
+        """Calls the function as an attempt: `current()` describes it, and waiting takes virtual time."""
         context.connect(_link)
         _link.running[job.token] = (self._stage, assignment)
         here, token = context.running.set(job.context), context.job_token.set(job.token)
@@ -465,7 +466,7 @@ def _without_own_frames(traceback: TracebackType | None) -> TracebackType | None
 
 
 def sleep_in_task(crew: Crew, seconds: float) -> None:
-    """Raises `Stopped` if the attempt is told to stop meanwhile."""
+    """Raises `Stopped` if the attempt is asked to stop meanwhile."""
     if not crew.wait(seconds):
         raise Stopped
 

@@ -94,9 +94,9 @@ class MemoryEngine(Engine, Itself):
     def crash_at(self, task: AnyTask, when: When = "after effect", *, nth: int = 1) -> None:
         """The engine dies when this task comes to this moment, for the `nth` time. Everything in its memory is lost.
 
-        `when` is `"before"` its function is called, `"after effect"`: it has returned or raised, and nobody knows it;
-        `"before save"` and `"after save"`: its output is about to be durable, or just has become so; `"before undo"`
-        and `"after undo"`: the same around the function that takes it back.
+        `when` is `"before"` its function is called, `"after effect"`: it has returned or raised, and its outcome is
+        unknown; `"before save"` and `"after save"`: its output is about to be durable, or just has become so; `"before
+        undo"` and `"after undo"`: the same around the function that takes it back.
         """
         told = f"crash_at({name_of(task)!r}, when={when!r}{f', nth={nth}' if nth != 1 else ''})"
         self._faults.add(Fault("crash", name_of(task), when, told, nth))
@@ -109,13 +109,13 @@ class MemoryEngine(Engine, Itself):
 
     def lose_worker(self, task: AnyTask, when: When = "after effect", *, times: int = 1) -> None:
         """So many attempts of this task are lost: their worker dies. With `"before"` nothing of the attempt happens,
-        with `"after effect"` all of it, but nobody learns that."""
+        with `"after effect"` all of it, but its outcome stays unknown."""
         told = f"lose_worker({name_of(task)!r}, when={when!r})"
         self._faults.add(Fault("lose", name_of(task), when, told, times=times), AROUND_CALLS)
 
     def lose_output(self, task: AnyTask, *, before: AnyTask, ref: int | None = None, times: int = 1) -> None:
-        """What this task returned is gone from memory when another one is about to read it: it was on a host that
-        died. What is saved is not lost. With `ref`, only what the n-th ref in it refers to is gone, whoever has it."""
+        """What this task returned is gone from memory when another one is about to read it: it was on a host that died.
+        What is saved is not lost. With `ref`, only what the n-th ref in it refers to is gone, for all its holders."""
         data = (name_of(task), ref)
         told = f"lose_output({name_of(task)!r}, before={name_of(before)!r}{'' if ref is None else f', ref={ref}'})"
         self._faults.add(Fault("forget", name_of(before), "before", told, times=times, data=data))
@@ -164,7 +164,7 @@ class MemoryEngine(Engine, Itself):
         self._stage.runs.broken = False
 
     def crash(self) -> None:
-        """The engine dies now. Runs that are going on are interrupted until somebody resumes them."""
+        """The engine dies now. Runs that are going on are interrupted until they are resumed."""
         self._stage.die("between two steps", self._leave)
         self._alarm.poke()
 
@@ -187,7 +187,7 @@ class MemoryEngine(Engine, Itself):
 
     @property
     def story(self) -> str:
-        """Everything that happened, crashes too, for people."""
+        """Everything that happened, crashes too, for users."""
         return self._record.story()
 
     def assert_ran(self, *tasks: AnyTask, in_order: bool = False, times: int = 0) -> None:
@@ -281,7 +281,7 @@ class MemoryEngine(Engine, Itself):
 
 
 class MemoryHandle(RunHandle[R]):
-    """Who asks it for something lets everything happen that comes before."""
+    """A request to it lets everything happen that comes before."""
 
     def __await__(self) -> Generator[Any, None, R]:
         self._completion.wait()

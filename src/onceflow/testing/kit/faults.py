@@ -1,11 +1,11 @@
-"""What is to go wrong, and when.
+"""Planned faults: what fails, and when.
 
 An attempt passes moments: *before* its function is called (what says that it has begun is durable by then); *after
-effect*, when the function has returned or raised, and nobody knows it yet; *before save* and *after save*, on both
-sides of the commit that makes its output durable. An undo has a *before* and an *after* of its own.
+effect*, when the function has returned or raised, and its outcome is unknown yet; *before save* and *after save*, on
+both sides of the commit that makes its output durable. An undo has a *before* and an *after* of its own.
 
 A fault names a task and a moment. The first attempts that meet it are hit, or those from the `nth` on. A fault that was
-planned and never happened is most likely a typing error, and makes a test worthless: `unused` tells.
+planned and never happened is most likely a typing error, and makes a test worthless: `unused` lists those.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What ran and what was undone, in order; and assertions about it whose messages tell the whole story."""
+"""What ran and what was undone, in order; and assertions about it whose messages give the whole history."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ AnyTask = object
 """A task, its name, or its id in a graph."""
 
 Outcome = Literal["running", "finished", "raised", "timed out", "stopped", "lost", "crashed"]
-"""What became of an attempt. `stopped`: it was cancelled. `lost`: its worker died. `crashed`: the engine died, and with
-it whatever the attempt had to tell."""
+"""The outcome of an attempt. `stopped`: it was cancelled. `lost`: its worker died. `crashed`: the engine died, and with
+it whatever the attempt had to report."""
 
 
 class Attempt(msgspec.Struct, frozen=True):
@@ -34,7 +34,7 @@ class Attempt(msgspec.Struct, frozen=True):
     """Seconds since 1970, by the engine's clock."""
     outcome: Outcome = "running"
     error: str = ""
-    """What it raised."""
+    """The exception that it raised."""
 
     def __str__(self) -> str:
         what = "undo of " if self.undo else ""
@@ -120,7 +120,7 @@ class Record:
         return Attempts(line for line in self._lines if isinstance(line, Attempt) and line.undo == undo)
 
     def story(self) -> str:
-        """All of it, for people."""
+        """The whole record, as text."""
         if not self._lines:
             return "nothing ran"
         return "\n".join(f"{number:3}. {line}" for number, line in enumerate(self._lines, 1))

@@ -1,5 +1,5 @@
-"""The runtime of a memory engine. Nothing happens by itself: whoever waits for something drives everything, in its own
-thread, until it is there.
+"""The runtime of a memory engine. Nothing happens by itself: a caller that waits for something drives everything, in
+its own thread, until it is there.
 
 In each step the drivers hear what is known, and hand over what they have collected; then one thing is chosen that can
 happen: the next commit, the report of an attempt that has ended, or the next attempt. In this order by default, so
@@ -58,7 +58,7 @@ from onceflow.values.variables import Updates
 
 
 class Death(BaseException):
-    """The engine dies. Nobody on the way may handle it."""
+    """The engine dies. It must not be handled on the way."""
 
     def __init__(self, where: str) -> None:
         self.where = where
@@ -66,7 +66,7 @@ class Death(BaseException):
 
 
 class Driven(Completion):
-    """Who waits for it lets everything happen."""
+    """A caller that waits for it lets everything happen."""
 
     def __init__(self, stage: Stage, run: str, name: str | None, feeds: Iterable[Listening]) -> None:
         super().__init__(run, name, feeds)
@@ -82,7 +82,7 @@ class Driven(Completion):
 
 
 class InPlace:
-    """A loop of which nobody waits for anything: what is posted is done at once."""
+    """A loop without waiting callers: what is posted is done at once."""
 
     def __init__(self, stage: Stage, clock: Clock) -> None:
         self._stage = stage
@@ -241,7 +241,7 @@ class Stage:
         self._soon.append(lambda: self.runs.tell(driver, lambda: then(parts, None)))
 
     def changed_variables(self, driver: Driver) -> None:
-        """Whoever reads them here asks."""
+        """A caller that reads them here polls."""
 
     def save(self, driver: Driver, name: str, value: bytes | Object, then: Callable[[str | None], None]) -> None:
         assert isinstance(value, bytes)
@@ -258,7 +258,7 @@ class Stage:
     def now(self) -> float:
         return self._clock.now
 
-    # -- what the crew tells -------------------------------------------------------------------------------------------
+    # -- reports of the crew -------------------------------------------------------------------------------------------
 
     def answered(self, driver: Driver, work: Work, report: Report) -> None:
         self.runs.answered(driver, work, report)
@@ -282,7 +282,7 @@ class Stage:
                     break
 
     def wait(self, seconds: float) -> None:
-        """Time passes: in a task for that alone, else for everybody."""
+        """Time passes: in a task for that alone, else for all."""
         if running.get() is not None and self._crew.current is not None:
             sleep_in_task(self._crew, seconds)
             return

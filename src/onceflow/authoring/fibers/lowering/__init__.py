@@ -13,7 +13,7 @@ an expression is *pinned* to a temporary variable before that suspension.
 - `expressions`: expressions that suspend
 - `comprehensions`: comprehensions that suspend become loops
 - `matching`: `match` statements that suspend
-- `telling`: what generated variables hold, in the words of the user's source
+- `telling`: describes generated variables in terms of the user's source
 """
 
 from onceflow.authoring.fibers.lowering.statements import Statements as Lowering

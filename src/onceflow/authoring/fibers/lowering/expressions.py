@@ -22,7 +22,7 @@ class Expressions:
         self.variables = names.bound
         """All of the function; every other name is global or built in."""
         self.steady = names.bound - names.captured - names.deleted
-        """Those that, once they have a value, always have one, and share it with nobody."""
+        """Those that, once they have a value, always have one, and do not share it."""
         self.out: list[ast.stmt] = []
         self.around: list[Around] = []
         self.holds: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""What generated variables hold, in the words of the user's source.
+"""Describes generated variables in terms of the user's source.
 
 It decides whether a fiber may move (`changes`): newer code goes on with intermediate values that the old code has
 computed, so it must mean the same by them.

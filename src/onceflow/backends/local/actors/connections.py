@@ -1,4 +1,4 @@
-"""Actors in a worker: the lines of its jobs to the actors that they were given or have made."""
+"""Actors in a worker: the connections of its jobs to the actors that they were given or have made."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class SocketLine(JobLine):
         return ActorStatistics(*cast("Any", self._send("statistics", Look(), None).result()))
 
     def _connected(self) -> Pending:
-        """Says who calls, and has the answer on its way. Once for each line."""
+        """Identifies the caller, and has the answer on its way. Once for each line."""
         self._check_open()
         try:
             self._connection = messages.connect(self.id)

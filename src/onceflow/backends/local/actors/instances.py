@@ -1,5 +1,5 @@
-"""The actors of an engine that live: started when a task makes one or needs one that is saved, ended when nobody needs
-them, or when they are saved and have stood idle for a while."""
+"""The live actors of an engine: started when a task makes one or needs one that is saved, ended when they are not
+needed, or when they are saved and have been idle for a while."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from onceflow.values.actors import ActorOptions
 
 
 class Instances:
-    """Belongs to one thread. `number` gives tokens for jobs, `ship` makes a function known to the pool, `died` is told
-    of actors that live no more although somebody needs them."""
+    """Belongs to one thread. `number` gives tokens for jobs, `ship` makes a function known to the pool, `died` is
+    called with actors that have died although they are needed."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Instances:
         return found
 
     def job_ended(self, token: int) -> None:
-        """What it has made and not returned, and what it had for itself, nobody needs any more."""
+        """Actors that the job made and did not return, and those it had for itself, are no longer needed."""
         self._living.job_ended(token)
 
     def is_host(self, token: int) -> bool:
@@ -95,7 +95,7 @@ class Instances:
         self._living.died(name)
 
     def turn(self) -> float | None:
-        """Ends what nobody needs. Seconds until there may be more to do."""
+        """Ends unneeded actors. Returns the seconds until there may be more to do."""
         return self._living.turn()
 
     def _end(self, names: list[str]) -> None:

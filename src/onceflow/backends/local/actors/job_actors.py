@@ -1,4 +1,4 @@
-"""The actors that a job was given or has made, and its lines to them: what is the same however an actor is reached."""
+"""The actors that a job was given or has made, and its connections to them: the part common to all backends."""
 
 from __future__ import annotations
 

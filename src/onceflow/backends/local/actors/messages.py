@@ -1,9 +1,9 @@
-"""What an attempt and an actor say to each other.
+"""Messages between an attempt and an actor.
 
-An attempt connects to the actor's address, a Unix socket in the abstract namespace with a name that nobody can guess,
-and says who it is. Then each call is one packet, and so is its answer, in the same order. What is too large for a
-packet is in memory whose descriptor comes with it; the receiver maps it, and may write to what it has mapped: nobody
-else has it.
+An attempt connects to the actor's address, a Unix socket in the abstract namespace with a name that cannot be guessed,
+and identifies itself. Then each call is one packet, and so is its answer, in the same order. What is too large for a
+packet is in memory whose descriptor comes with it; the receiver maps it, and may write to what it has mapped: no other
+process has it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ AT_ONCE = 512
 
 
 class Hello(msgspec.Struct, tag=1, array_like=True, gc=False):
-    """From an attempt: who it is, whether the actor is its alone from now on, and its job."""
+    """From an attempt: its identity, whether the actor is its alone from now on, and its job."""
 
     holder: str
     exclusive: bool
@@ -60,11 +60,11 @@ class Call(msgspec.Struct, tag=3, array_like=True, gc=False):
 
 
 class Keep(msgspec.Struct, tag=4, array_like=True, gc=False):
-    """From an attempt: tell what has to be saved."""
+    """From an attempt: ask for what has to be saved."""
 
 
 class Look(msgspec.Struct, tag=5, array_like=True, gc=False):
-    """From an attempt: tell how it is going (`Statistics`)."""
+    """From an attempt: ask for `Statistics`."""
 
 
 class Answer(msgspec.Struct, tag=6, array_like=True, gc=False):
@@ -87,7 +87,7 @@ def listen(name: str) -> socket.socket:
 
 
 def connect(name: str) -> socket.socket:
-    """Raises `OSError` if nobody listens."""
+    """Raises `OSError` if no process listens."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     try:
         connection.connect(_address(name))
@@ -144,7 +144,7 @@ def _write(descriptor: int, pieces: Sequence[Buffer]) -> None:
 
 
 def unpack(body: bytes, size: int, descriptors: Sequence[int]) -> object:
-    """The value of a message. It may be changed: nobody else has it."""
+    """The value of a message. It may be changed: no other process has it."""
     if not size:
         return packed_outputs.unpack(body, ours=True)
     return packed_outputs.unpack(mapped(descriptors[0], size), ours=True)

@@ -1,8 +1,8 @@
 """The job in an actor's process: it makes or restores the actor, and calls its methods, one at a time.
 
 One thread serves all connections: calls of several attempts that share the actor come one after the other. When an
-attempt comes that has the actor for itself, whoever is still connected is an attempt that does not count any more, and
-is sent away.
+attempt comes that has the actor for itself, an attempt that is still connected does not count any more, and is
+disconnected.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Speaks(Protocol):
     """What runs the job of an actor."""
 
     def speak_for(self, token: int) -> None:
-        """What is printed from now on counts as this job's; with 0, as nobody's."""
+        """What is printed from now on counts as this job's; with 0, as no job's."""
 
 
 def host(name: str, frozen: Frozen | None) -> None:

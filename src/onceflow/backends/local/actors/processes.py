@@ -16,7 +16,7 @@ from onceflow.backends.local.workers import Worker
 
 
 class Hosts:
-    """`spawn` asks for a process that listens at this descriptor, `report` is told of jobs that never began."""
+    """`spawn` asks for a process that listens at this descriptor, `report` is called with jobs that never began."""
 
     def __init__(
         self, dispatcher: Dispatcher, spawn: Callable[[str, int], None], report: Callable[[Report], None]

@@ -1,4 +1,4 @@
-"""Who needs the actors that live, and since when nobody does, wherever they live."""
+"""Usage of live actors: their users, and since when they are idle, on any backend."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ OFTEN = 1.0
 """Seconds between two looks at whether an actor stands idle."""
 
 Content = Callable[[], tuple[bytes | Place | Live, ActorOptions, object]]
-"""What an actor is restored from: where that is, the options of its class, and what has to be held for as long as
-somebody may read it."""
+"""What an actor is restored from: where that is, the options of its class, and what has to be held for as long as it
+may be read."""
 
 
 class Living:
-    """Belongs to one thread. `died` is told of actors that live no more although somebody needs them, `restore` starts
+    """Belongs to one thread. `died` is called with actors that have died although they are needed, `restore` starts
     one, and `end` ends those with these names."""
 
     def __init__(
@@ -34,7 +34,7 @@ class Living:
         self._end = end
         self._alive: weakref.WeakValueDictionary[str, Instance] = weakref.WeakValueDictionary()
         self._let_go: deque[str] = deque()
-        """Those that nobody needs any more."""
+        """Those that are no longer needed."""
         self._made: dict[int, list[Instance]] = {}
         """Job → actors that it has made and not returned yet."""
         self._used: dict[int, list[Instance]] = {}
@@ -47,7 +47,7 @@ class Living:
         return len(self._alive)
 
     def add(self, name: str, idle: float) -> Instance:
-        """One that lives from now on, as long as somebody holds it."""
+        """One that lives from now on, as long as it has holders."""
         found = self._alive[name] = Instance(name, idle, self._let_go.append)
         return found
 
@@ -59,7 +59,7 @@ class Living:
         self._made.setdefault(token, []).append(instance)
 
     def drop(self, name: str) -> None:
-        """Somebody wanted one that nobody needs."""
+        """Lets go of an actor that was asked for and has no users."""
         self._let_go.append(name)
 
     def use(self, token: int, version: Version, content: Content) -> Instance:
@@ -75,7 +75,7 @@ class Living:
         return instance
 
     def job_ended(self, token: int) -> None:
-        """What it has made and not returned, and what it had for itself, nobody needs any more."""
+        """Actors that the job made and did not return, and those it had for itself, are no longer needed."""
         if self._made:
             self._made.pop(token, None)
         if self._used:
@@ -89,7 +89,7 @@ class Living:
             self._tell_died(instance)
 
     def turn(self) -> float | None:
-        """Ends what nobody needs. Seconds until there may be more to do."""
+        """Ends unneeded actors. Returns the seconds until there may be more to do."""
         if self._let_go:
             gone = []
             while self._let_go:
