@@ -60,8 +60,8 @@ class Reading:
         return other
 
     def after_crash(self) -> Reading:
-        """What is left of this by a crash: what is saved of a task that writes variables (2.11), and what a graph ends
-        with (2.8), count as a whole or not at all."""
+        """What is left of this by a crash: what is saved of a task that writes variables or has joined others (2.11),
+        and what a graph ends with (2.8), count as a whole or not at all."""
         torn = [node for node, parts in self.saved.items() if self._is_torn(node, parts)]
         if not torn:
             return self
@@ -80,7 +80,11 @@ class Reading:
 
     def _is_torn(self, node: str, parts: Mapping[int, Attempt]) -> bool:
         latest = next(iter(parts.values()))
-        whole = latest.task.options.writes or (node in self.abandoning and self.abandoning[node][0] == latest.number)
+        whole = (
+            latest.task.options.writes
+            or bool(latest.joined)
+            or (node in self.abandoning and self.abandoning[node][0] == latest.number)
+        )
         return whole and self.is_saved_in_part(node) and node not in self.recovering
 
     @property

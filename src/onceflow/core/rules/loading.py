@@ -166,12 +166,15 @@ def _replay_drop(run: State, rows: list[Row]) -> None:
 
 def forget_torn(run: State) -> None:
     """What counts as a whole or not at all, and is saved in part: no row has read it. What tasks wrote was lost with
-    the previous driver, and they run again; and a scope that was about to end has not ended."""
+    the previous driver, and they run again; what has joined others may have been forgotten when they were taken back;
+    and a scope that was about to end has not ended."""
     given = ending.ended_with(run)
     run.torn = [
         row
         for row in run.rows.values()
-        if row.saved and not row.fully_saved and (row.writes or (row in given and not row.doomed))
+        if row.saved
+        and not row.fully_saved
+        and (row.writes or row.id in run.were_joined or (row in given and not row.doomed))
     ]
     _replay_drop(run, run.torn)
 
