@@ -206,11 +206,6 @@ def _wait_for(run: State, scope: Scope) -> None:
     run.emit(commands.Wait(scope.expander, attempt, scope.failures))
 
 
-def is_ending_graphs(run: State) -> bool:
-    """Whether a scope is about to end, or to be tried again."""
-    return bool(run.endings)
-
-
 def is_pausing(run: State, attempt: int) -> bool:
     """Whether this attempt stands for a scope that waits for being tried again."""
     scope = run.pausing.get(attempt)
