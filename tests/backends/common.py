@@ -24,12 +24,13 @@ from tests.helpers.doors import Door, knock
 class Loop:
     """A pool, the loop that drives it, and the reports it gave, by token."""
 
+    listener: Callable[[Report], None] | None = None
+    """Gets every report as it comes."""
+
     def __init__(self, directory: Path, workers: int = 2, **options: Any) -> None:
         """Options are those of `Pool`."""
         self.selector = selectors.DefaultSelector()
         self.reports: dict[int, Report] = {}
-        self.listener: Callable[[Report], None] | None = None
-        """Gets every report as it comes."""
         self.count = 0
         self.pool: Any = self.open_pool(directory, workers, selector=self.selector, report=self._note, **options)
 
