@@ -44,7 +44,7 @@ def test_what_runs_ends_and_is_saved_and_nothing_more_starts(engine: Engine, doo
     assert engine.status(handle.id) == "paused"
     assert engine.get_output(handle.id, "pass_door") == "through"
     assert traces(file) == []
-    with pytest.raises(RunPaused, match=r"somebody paused it\. resume\('.*'\) goes on") as caught:
+    with pytest.raises(RunPaused, match=r"it was paused\. resume\('.*'\) goes on") as caught:
         handle.result(LONG)
     assert caught.value.task is None
     assert engine.why(handle.id).text == "it waits for a person: `onceflow resume` goes on"

@@ -45,7 +45,7 @@ class NoSuchQueue(OnceflowError, LookupError):
     def __init__(self, queue: str) -> None:
         self.queue = queue
         super().__init__(
-            f"there is no queue {queue!r}: nobody has declared it. `onceflow queue list` shows those that there are"
+            f"there is no queue {queue!r}: it was never declared. `onceflow queue list` shows those that there are"
         )
 
 
@@ -206,7 +206,7 @@ class RunPaused(OnceflowError):
         self.run = run
         self.task = task
         if task is None:
-            why = f"somebody paused it. resume({run!r}) goes on"
+            why = f"it was paused. resume({run!r}) goes on"
         else:
             why = (
                 f"the effect of task {task} cannot be taken back, its rollback function keeps failing. Remove the "
@@ -242,7 +242,7 @@ class RunNotActive(OnceflowError):
     def __init__(self, run: str, status: str) -> None:
         self.run = run
         self.status = status
-        super().__init__(f"run {run} is {status}: nobody drives it at the moment. Go on with it first: resume({run!r})")
+        super().__init__(f"run {run} is {status}: no engine drives it now. Go on with it first: resume({run!r})")
 
 
 class NoOutput(OnceflowError, LookupError):

@@ -62,7 +62,7 @@ def for_each(
       By default it is found out by measuring: chunks take about 50 ms.
     - `spawn_limit`: how many chunks may be in flight; it can be changed while the run goes on (`RunHandle.limit`).
     - `on_error`: what happens when an item has failed for good, after its retries. "stop" fails the run, and a resume
-      runs what is missing; "skip" leaves the item out of the results; "collect" puts a `Failed` in its place.
+      runs what is missing; "skip" leaves the item out of the results; "collect" puts a `FailedItem` in its place.
     - `handlers`: what shall become of failures of items, each by itself, if the task's own handlers leave them.
     - `name`: how people see the loop; by default `each_` and the name of `fn`.
 

@@ -61,14 +61,14 @@ def explain(run: RunInfo, tasks: list[TaskInfo], task: str | None) -> Why:
 
 
 _OF_RUN: Mapping[Status, str] = {
-    "pending": "nobody has begun with it yet",
+    "pending": "no engine has started it yet",
     "undoing": "what it has done is being taken back",
     "paused": "it waits for a person: `onceflow resume` goes on",
-    "interrupted": "nobody drives it, because its engine died or was closed: `onceflow resume` goes on",
+    "interrupted": "its engine died or was closed: `onceflow resume` goes on",
     "succeeded": "it has ended, with a result",
     "failed": "it has failed: when the cause is removed, `onceflow retry` goes on",
     "undone": "it has failed, and was taken back: `onceflow retry` starts it afresh",
-    "cancelled": "somebody cancelled it: `onceflow resume` goes on",
+    "cancelled": "it was cancelled: `onceflow resume` goes on",
 }
 
 

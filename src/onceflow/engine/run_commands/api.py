@@ -134,7 +134,7 @@ class Commanding(Parts):
             case Failed(error):
                 raise error
             case Fenced():
-                raise RunActive(row.id, "somebody has just resumed it")
+                raise RunActive(row.id, "another process has just resumed it")
         self._home.blobs.delete_run(row.id)
         log = stored_logs.of_run(self._home.path, row.id)
         with failures.told(log):

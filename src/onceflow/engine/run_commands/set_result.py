@@ -42,7 +42,7 @@ def supply(row: RunRow, task: str, value: object, home: Place, reading: Reading,
     epoch = row.epoch + 1
     told = AppendEntries(row.id, epoch, [entries.supplied(task, parts)])
     if not reach.write_undriven(row, told, SetStatus(row.id, epoch, row.status, row.due)):
-        raise ResultRefused(row.id, task, "somebody has just gone on with the run")
+        raise ResultRefused(row.id, task, "another process has just resumed the run")
 
 
 def _parts(row: RunRow, node: Node, value: object, home: Place) -> list[bytes]:
